@@ -1,0 +1,198 @@
+"""What the launcher and a host agree on: names, exit codes and records.
+
+Both sides import this file and nothing else of each other; it needs the
+standard library only. Records carry `VERSION`: newer launchers read older
+records, older ones refuse newer ones and say what to upgrade.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field, fields
+from enum import IntEnum, StrEnum
+from typing import Any
+
+VERSION = 1
+RECORD_LIMIT_BYTES = 4096  # Kubernetes cuts a pod's termination message here; the record must fit it whole.
+
+
+class ExitCode(IntEnum):
+    """How a host runner ends. The program's own code or signal stands in the record."""
+
+    DONE = 0
+    PROGRAM_RAISED = 80
+    PREEMPTED = 81
+    WRONG_SLICE = 82
+    LOST_PEER = 83
+    PAYLOAD_REFUSED = 84
+    STOPPED = 85
+    STALLED = 86
+
+
+class Env:
+    """Environment variables a host's program starts with, besides the frameworks' own."""
+
+    PLAN = "PREFECT_TPU_PLAN"  # path of the plan; its presence means: inside a job
+    HOST = "PREFECT_TPU_HOST"  # this host's number, 0 is the leader
+    SCRATCH = "PREFECT_TPU_SCRATCH"  # this host's own folder for progress, events and its outcome
+    RUNNER = "PREFECT_TPU_RUNNER_PID"
+    STARTED = "PREFECT_TPU_STARTED"  # the runner's start on this machine's monotonic clock, in seconds
+    ATTEMPT = "PREFECT_TPU_ATTEMPT"  # "<output>/<job>/<n>": marks every process of an attempt
+    OUTPUT = "PREFECT_TPU_OUTPUT"
+    SLICES = "PREFECT_TPU_LOCAL_SLICES"  # how many slices this machine lends at once
+    MAX_HOSTS = "PREFECT_TPU_LOCAL_MAX_HOSTS"
+
+
+class Scratch:
+    """Files in a host's scratch folder, by which the program tells its runner how it goes."""
+
+    PROGRESS = "progress.json"  # the newest `Progress`, replaced atomically
+    EVENTS = "events.jsonl"  # appended: {"after": seconds since the runner started, "event": name, …}
+    OUTCOME = "outcome.json"  # how the program ended, by its own account
+    VALUE = "value"  # what the program returned, encoded
+
+
+class Event(StrEnum):
+    """Names of events in a ledger."""
+
+    JOINED = "joined"
+    RESTORED = "restored"  # step, attempt
+    STEP = "step"  # step and metrics
+    SAVED = "saved"  # step: the checkpoint is sealed
+    ENDED = "ended"
+
+
+class Stage(StrEnum):
+    """How far a host's program came."""
+
+    STARTING = "starting"
+    JOINED = "joined"
+    LEAVING = "leaving"
+
+
+class StopReason(StrEnum):
+    """Why a runner told its program to leave."""
+
+    NOTICE = "notice"  # SIGTERM from the platform: preemption or shutdown
+    STOP = "stop"  # somebody asked for the job to stop
+    ORPHANED = "orphaned"  # nobody renewed the lease
+    DEADLINE = "deadline"
+
+
+class ContractError(ValueError):
+    """A record or plan that this version cannot read; the message says why."""
+
+
+def read_json(raw: bytes | str, what: str) -> dict[str, Any]:
+    """Parse a record of ours. Raises `ContractError` for damage and for a newer version."""
+    try:
+        data = json.loads(raw)
+    except ValueError as exc:
+        raise ContractError(f"{what} is damaged: {exc}. It was cut short or overwritten.") from exc
+    if not isinstance(data, dict) or not isinstance(data.get("version"), int):
+        raise ContractError(f"{what} is not a record of prefect-tpu: it has no version.")
+    if data["version"] > VERSION:
+        raise ContractError(
+            f"{what} was written by a newer prefect-tpu (record version {data['version']}, this one reads up to"
+            f" {VERSION}). Upgrade prefect-tpu here."
+        )
+    return data
+
+
+def write_json(data: dict[str, Any]) -> bytes:
+    """One canonical form, so that equal content means equal bytes."""
+    return json.dumps({"version": VERSION, **data}, sort_keys=True, separators=(",", ":")).encode()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramError:
+    """An exception of the program as the host saw it."""
+
+    type: str
+    message: str
+    traceback: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResultInfo:
+    """The leader's value: how it is encoded, how large it is, and its hash, checked before it is used."""
+
+    encoding: str  # "json" or "cloudpickle"
+    sha256: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far a host's program is, by its own report."""
+
+    step: int | None = None
+    first_step: int | None = None
+    saved_step: int | None = None
+    metrics: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostRecord:
+    """How one host of one attempt ended. At most `RECORD_LIMIT_BYTES` as JSON.
+
+    Durations are seconds on the host's own monotonic clock since its runner started.
+    """
+
+    attempt: int
+    host: int
+    exit_code: int
+    program_code: int | None = None
+    program_signal: int | None = None
+    stage: str = Stage.STARTING.value
+    stop_reason: str | None = None
+    joined_after: float | None = None
+    ended_after: float = 0.0
+    progress: Progress = field(default_factory=Progress)
+    error: ProgramError | None = None
+    lost_peer: bool = False
+    result: ResultInfo | None = None
+
+    @property
+    def ended_since_join(self) -> float:
+        """Seconds since all hosts met: the one clock that hosts share."""
+        return self.ended_after - (self.joined_after or 0.0)
+
+    def to_json(self) -> bytes:
+        """The record within its limit: metrics and the head of the traceback go first."""
+        data = asdict(self)
+        raw = write_json(data)
+        if len(raw) > RECORD_LIMIT_BYTES:
+            data["progress"]["metrics"] = {}
+        while len(raw := write_json(data)) > RECORD_LIMIT_BYTES and data["error"]:
+            data["error"] = _shorten(data["error"], len(raw) - RECORD_LIMIT_BYTES)
+        return raw
+
+    @classmethod
+    def from_json(cls, raw: bytes | str) -> HostRecord:
+        data = read_json(raw, "A host's record")
+        try:
+            return cls(
+                **{
+                    **_known(cls, data),
+                    "progress": Progress(**_known(Progress, data["progress"])),
+                    "error": data["error"] and ProgramError(**_known(ProgramError, data["error"])),
+                    "result": data["result"] and ResultInfo(**_known(ResultInfo, data["result"])),
+                }
+            )
+        except (KeyError, TypeError) as exc:
+            raise ContractError(f"A host's record lacks or mistypes a field: {exc}.") from exc
+
+
+def _known(cls: type[Any], data: dict[str, Any]) -> dict[str, Any]:
+    """Only the fields this version knows: an older writer's extras do not stop a newer reader."""
+    names = {f.name for f in fields(cls)}
+    return {key: value for key, value in data.items() if key in names}
+
+
+def _shorten(error: dict[str, str], excess: int) -> dict[str, str]:
+    """Cut the longest text: the traceback's head, the message's tail."""
+    key = max(error, key=lambda name: len(json.dumps(error[name])))
+    keep = max(0, len(error[key]) - max(excess, 16))
+    text = error[key][-keep:] if key == "traceback" else error[key][:keep]
+    return {**error, key: text if keep else ""}

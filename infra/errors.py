@@ -1,0 +1,121 @@
+"""What can go wrong, as one small tree.
+
+    PrefectTpuError
+    ├── UsageError      you can fix it: the call, a name, a file, a size
+    │   └── Conflict    the name is taken by a job that was asked for differently
+    ├── PlatformError   the platform refused: not there, forbidden, unreachable, full
+    ├── JobFailed       the job ran and failed; carries the `Failure`
+    ├── WrongSlice      on a host: the slice is not what the plan promised
+    └── CouldNotJoin    on a host: the hosts did not find each other in time
+    Preempted           on a host: saved, now leaving; a BaseException, so that no program swallows it
+
+What kind of failure a job had is data (`Failure`), not a class per cause.
+Every message says what happened, to which object, and what to do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class FailureKind(StrEnum):
+    """Why an attempt ended without its result."""
+
+    PREEMPTED = "preempted"
+    MAINTENANCE = "maintenance"
+    HOST_LOST = "host_lost"
+    NO_CAPACITY = "no_capacity"
+    NO_QUOTA = "no_quota"
+    UNSCHEDULABLE = "unschedulable"
+    IMAGE = "image"
+    COULD_NOT_JOIN = "could_not_join"
+    WRONG_TOPOLOGY = "wrong_topology"
+    PROGRAM_ERROR = "program_error"
+    OUT_OF_MEMORY = "out_of_memory"
+    STALLED = "stalled"
+    DEADLINE = "deadline"
+    STOPPED = "stopped"
+    REFUSED = "refused"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """Why an attempt ended: a kind, the host it began on, whether to try again, and what to do."""
+
+    kind: FailureKind
+    retryable: bool
+    message: str
+    advice: str
+    host: int | None = None
+    evidence: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, object]:
+        return {
+            "kind": self.kind.value,
+            "host": self.host,
+            "retryable": self.retryable,
+            "message": self.message,
+            "advice": self.advice,
+            "evidence": list(self.evidence),
+        }
+
+    @classmethod
+    def from_json(cls, data: dict[str, object]) -> Failure:
+        return cls(
+            kind=FailureKind(str(data["kind"])),
+            host=data["host"] if isinstance(data["host"], int) else None,
+            retryable=bool(data["retryable"]),
+            message=str(data["message"]),
+            advice=str(data["advice"]),
+            evidence=tuple(str(line) for line in _lines(data["evidence"])),
+        )
+
+
+def _lines(value: object) -> list[object]:
+    return list(value) if isinstance(value, list | tuple) else []
+
+
+class PrefectTpuError(Exception):
+    """Everything this package raises on purpose."""
+
+
+class UsageError(PrefectTpuError):
+    """The call cannot be carried out as it stands; the message says what to change."""
+
+
+class Conflict(UsageError):
+    """The job's name is taken by a job that was asked for differently."""
+
+
+class PlatformError(PrefectTpuError):
+    """Storage, the machine or the cluster refused or cannot be reached."""
+
+
+class JobFailed(PrefectTpuError):
+    """The job ended without its result; `failure` says why and what to do."""
+
+    def __init__(self, job: str, failure: Failure, *, traceback: str | None = None) -> None:
+        self.job = job
+        self.failure = failure
+        where = "" if failure.host is None else f" on host {failure.host}"
+        super().__init__(f"Job {job!r} failed: {failure.kind}{where}: {failure.message} {failure.advice}".strip())
+        if traceback:
+            self.add_note(f"The host's traceback:\n{traceback}")
+
+
+class WrongSlice(PrefectTpuError):
+    """A host found other devices or processes than its plan promised."""
+
+
+class CouldNotJoin(PrefectTpuError):
+    """The hosts of the attempt did not find each other within the plan's `join_timeout`."""
+
+
+class Preempted(BaseException):
+    """Every host has saved its checkpoint at the same step and leaves; let it pass."""
+
+    def __init__(self, step: int | None) -> None:
+        self.step = step
+        super().__init__("preempted before a step was saved" if step is None else f"preempted; step {step} is saved")

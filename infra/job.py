@@ -1,0 +1,197 @@
+"""The noun everything is about: `SliceJob`, one program to run on a slice until it is done."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any
+
+from prefect_tpu.infra import contract, layout
+from prefect_tpu.infra.errors import Conflict, Failure, UsageError
+
+PROGRAM_KINDS = ("function", "module", "file", "command")
+Json = Any  # what `json` reads and writes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """What each host runs.
+
+    kind: `function` (pickled in the payload), `module` (`pkg.mod:function`), `file`
+        (`path.py:function`, the file travels in the payload) or `command` (argument list).
+    target: the function's name, `pkg.mod:function`, `path.py:function`, or the command's first word.
+    arguments: what follows the command's first word.
+    params: keyword arguments of the function, as JSON.
+    payload: SHA-256 of the zip with the code, or None where nothing travels.
+    """
+
+    kind: str
+    target: str
+    arguments: tuple[str, ...] = ()
+    params: dict[str, Json] = field(default_factory=dict)
+    payload: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in PROGRAM_KINDS:
+            raise UsageError(f"Program kind {self.kind!r} is not one of {', '.join(PROGRAM_KINDS)}.")
+        try:
+            json.dumps(self.params, allow_nan=False)
+        except (TypeError, ValueError) as exc:
+            raise UsageError(f"The parameters of {self.target!r} must be JSON: {exc}.") from exc
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Program:
+        return cls(**{**data, "arguments": tuple(data["arguments"])})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SliceJob:
+    """One program, on what, until when. Complete at birth; equal jobs write equal `job.json`.
+
+    accelerators: in order of preference; the first that is to be had is used.
+    data: name → SHA-256 of staged data.
+    env: plain environment variables of the program; never secrets.
+    max_preemptions: restarts without a newer checkpoint before the job is given up.
+    max_failures: restarts after a program error.
+    checkpoint_every, grace, orphan_after, join_timeout: seconds.
+    deadline: seconds from the start of an attempt to its end, or None.
+    drills: failures to rehearse, such as `preempt@step=40,host=2`.
+    """
+
+    name: str
+    program: Program
+    accelerators: tuple[str, ...]
+    backend: str = "local"
+    dialect: str = "google"
+    data: dict[str, str] = field(default_factory=dict)
+    env: dict[str, str] = field(default_factory=dict)
+    max_preemptions: int = 10
+    max_failures: int = 0
+    checkpoint_every: float = 600.0
+    grace: float = 30.0
+    orphan_after: float = 60.0
+    join_timeout: float = 120.0
+    deadline: float | None = None
+    drills: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_name(self.name)
+        if not self.accelerators:
+            raise UsageError(f"Job {self.name!r} names no accelerator: give one, such as 'v6e-16' or 'cpu'.")
+        for name in ("checkpoint_every", "grace", "orphan_after", "join_timeout"):
+            _check_positive(name, getattr(self, name))
+        if self.deadline is not None:
+            _check_positive("deadline", self.deadline)
+        for name in ("max_preemptions", "max_failures"):
+            if getattr(self, name) < 0:
+                raise UsageError(f"{name} is {getattr(self, name)}: give 0 or more.")
+
+    def to_json(self) -> bytes:
+        return contract.write_json(asdict(self))
+
+    @classmethod
+    def from_json(cls, raw: bytes | str) -> SliceJob:
+        data = contract.read_json(raw, "job.json")
+        known = {f.name for f in fields(cls)}
+        values = {key: tuple(value) if isinstance(value, list) else value for key, value in data.items()}
+        return cls(
+            **{key: value for key, value in values.items() if key in known - {"program"}},
+            program=Program.from_json(data["program"]),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptSummary:
+    """One attempt as people and scripts see it; times are the launcher's clock, in seconds since the epoch."""
+
+    number: int
+    accelerator: str
+    started: float
+    ended: float | None
+    outcome: str
+    failure: Failure | None
+    first_step: int | None = None
+    last_step: int | None = None
+    saved_step: int | None = None
+
+    def to_json(self) -> dict[str, Json]:
+        return {**_shallow(self), "failure": self.failure and self.failure.to_json()}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Json]) -> AttemptSummary:
+        return cls(**{**data, "failure": data["failure"] and Failure.from_json(data["failure"])})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobResult:
+    """How a job ended. `state` is `succeeded`, `failed` or `stopped`; `value` is the leader's."""
+
+    job: str
+    state: str
+    attempts: tuple[AttemptSummary, ...]
+    output: str
+    value: Json
+    failure: Failure | None
+
+    def to_json(self) -> dict[str, Json]:
+        """The object that `run --json` prints as its last line."""
+        return {
+            **_shallow(self),
+            "attempts": [attempt.to_json() for attempt in self.attempts],
+            "failure": self.failure and self.failure.to_json(),
+        }
+
+    @classmethod
+    def from_json(cls, data: dict[str, Json]) -> JobResult:
+        known = {f.name for f in fields(cls)}
+        return cls(
+            **{
+                **{key: value for key, value in data.items() if key in known},
+                "attempts": tuple(AttemptSummary.from_json(attempt) for attempt in data["attempts"]),
+                "failure": data["failure"] and Failure.from_json(data["failure"]),
+            }
+        )
+
+
+def check_name(name: str) -> str:
+    """The name itself. Raises `UsageError` where it cannot name Kubernetes objects with an attempt's number."""
+    if not layout.JOB_NAME.fullmatch(name):
+        raise UsageError(
+            f"Job name {name!r} is not usable: start with a letter a-z, then at most 17 of a-z, 0-9 and '-'."
+        )
+    return name
+
+
+def name_from_run(flow_run_id: str) -> str:
+    """The name of a job that was given none: `t-` and 12 hex digits of its flow run's id."""
+    return f"t-{flow_run_id.replace('-', '')[:12]}"
+
+
+def check_same(asked: SliceJob, stored: SliceJob) -> None:
+    """Raise `Conflict`, naming the fields, where a job of this name was asked for differently."""
+    differing = [f.name for f in fields(asked) if getattr(asked, f.name) != getattr(stored, f.name)]
+    if "program" in differing:
+        differing.remove("program")
+        differing += [
+            f"program.{f.name}"
+            for f in fields(Program)
+            if getattr(asked.program, f.name) != getattr(stored.program, f.name)
+        ]
+    if differing:
+        raise Conflict(
+            f"Job {asked.name!r} exists and was asked for differently: {', '.join(differing)}."
+            " Use the same values to continue it, or another name for a new job."
+        )
+
+
+def with_payload(program: Program, sha256: str) -> Program:
+    return replace(program, payload=sha256)
+
+
+def _check_positive(name: str, value: float) -> None:
+    if not value > 0:
+        raise UsageError(f"{name} is {value}: give a number of seconds above 0.")
+
+
+def _shallow(item: Any) -> dict[str, Json]:
+    return {f.name: getattr(item, f.name) for f in fields(item)}

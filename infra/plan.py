@@ -1,0 +1,76 @@
+"""What is sent to the hosts of one attempt: `HostPlan`, written once as `plan.json`.
+
+Every port, folder and device setting of a host comes from here, so that jobs
+side by side never meet. Standard library only: the host runner reads it too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from prefect_tpu.infra import contract
+from prefect_tpu.infra.job import Program
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestorePoint:
+    """A complete checkpoint of an earlier attempt."""
+
+    attempt: int
+    step: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostPlan:
+    """One attempt on one slice, as every host of it reads it.
+
+    output: the job's folder.
+    platform: `cpu`, `cuda` or `tpu`: what JAX runs on.
+    devices_per_host: JAX devices that each host must find.
+    coordinator: `address:port` where the hosts meet; also the port of other frameworks' rendezvous.
+    addresses: one per host, the leader's first.
+    restore: where this attempt starts from, chosen once.
+    checkpoint_every, grace, orphan_after, join_timeout, deadline: seconds, see `SliceJob`.
+    python, search_path: the interpreter of the hosts and what its import path starts with.
+    """
+
+    job: str
+    attempt: int
+    accelerator: str
+    output: str
+    hosts: int
+    devices_per_host: int
+    platform: str
+    coordinator: str
+    addresses: tuple[str, ...]
+    program: Program
+    data: dict[str, str] = field(default_factory=dict)
+    env: dict[str, str] = field(default_factory=dict)
+    restore: RestorePoint | None = None
+    checkpoint_every: float
+    grace: float
+    orphan_after: float
+    join_timeout: float
+    deadline: float | None = None
+    drills: tuple[str, ...] = ()
+    python: str
+    search_path: tuple[str, ...] = ()
+
+    def to_json(self) -> bytes:
+        return contract.write_json(asdict(self))
+
+    @classmethod
+    def from_json(cls, raw: bytes | str) -> HostPlan:
+        data = contract.read_json(raw, "plan.json")
+        known = {f.name for f in fields(cls)}
+        values: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in data.items() if key in known
+        }
+        return cls(
+            **{
+                **values,
+                "program": Program.from_json(data["program"]),
+                "restore": data["restore"] and RestorePoint(**data["restore"]),
+            }
+        )

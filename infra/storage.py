@@ -1,0 +1,131 @@
+"""Where bytes lie: one small interface, and the local disk behind it.
+
+Writes are atomic: a reader sees the old bytes or the new ones, never a part.
+`put_if_absent` is the only lock of the whole product.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol
+
+from prefect_tpu.infra.errors import PlatformError, UsageError
+
+
+class Storage(Protocol):
+    """A folder of named byte strings. Names are relative, with `/` between parts."""
+
+    @property
+    def url(self) -> str: ...
+
+    def get(self, name: str) -> bytes | None:
+        """The bytes, or `None` where nothing has that name."""
+        ...
+
+    def put(self, name: str, data: bytes) -> None:
+        """Write or replace, atomically."""
+        ...
+
+    def put_if_absent(self, name: str, data: bytes) -> bool:
+        """Write only where nothing has that name; False where something has."""
+        ...
+
+    def list(self, folder: str) -> list[str]:
+        """All names below a folder, sorted; empty where there is no such folder."""
+        ...
+
+    def delete(self, name: str) -> None:
+        """Remove one name; nothing happens where it is absent."""
+        ...
+
+    def inside(self, folder: str) -> Storage:
+        """The same storage seen from a folder of it."""
+        ...
+
+
+class LocalStorage:
+    """`Storage` on this machine's disk."""
+
+    def __init__(self, root: Path | str) -> None:
+        self.root = Path(os.path.abspath(Path(root).expanduser()))
+
+    @property
+    def url(self) -> str:
+        return str(self.root)
+
+    def path(self, name: str) -> Path:
+        """The file behind a name. Raises `UsageError` for a name that leaves the folder."""
+        parts = Path(name).parts
+        if not parts or Path(name).is_absolute() or ".." in parts:
+            raise UsageError(f"{name!r} is not a name inside {self.root}: use relative names without '..'.")
+        return self.root.joinpath(*parts)
+
+    def get(self, name: str) -> bytes | None:
+        path = self.path(name)
+        try:
+            return path.read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as exc:
+            raise _platform_error("read", path, exc) from exc
+
+    def put(self, name: str, data: bytes) -> None:
+        path = self.path(name)
+        with _written_beside(path, data) as temporary:
+            os.replace(temporary, path)
+
+    def put_if_absent(self, name: str, data: bytes) -> bool:
+        path = self.path(name)
+        if path.exists():
+            return False
+        with _written_beside(path, data) as temporary:
+            try:
+                os.link(temporary, path)  # unlike an O_EXCL open, this never shows half a file
+            except FileExistsError:
+                return False
+        return True
+
+    def list(self, folder: str) -> list[str]:
+        base = self.path(folder)
+        found = (Path(parent, name) for parent, _, names in os.walk(base) for name in names)
+        return sorted(str(path.relative_to(self.root)) for path in found if not path.name.startswith(".tmp-"))
+
+    def delete(self, name: str) -> None:
+        self.path(name).unlink(missing_ok=True)
+
+    def inside(self, folder: str) -> LocalStorage:
+        return LocalStorage(self.path(folder))
+
+
+@contextmanager
+def _written_beside(path: Path, data: bytes) -> Iterator[str]:
+    """A synced temporary file in the same folder, gone afterwards whatever happened."""
+    temporary = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".tmp-")
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        yield temporary
+    except OSError as exc:
+        raise _platform_error("write", path, exc) from exc
+    finally:
+        if temporary is not None and os.path.exists(temporary):
+            os.unlink(temporary)
+
+
+def _platform_error(verb: str, path: Path, exc: OSError) -> PlatformError:
+    return PlatformError(f"Could not {verb} {path}: {exc.strerror or exc}. Check its permissions and the free space.")
+
+
+def open_storage(url: str) -> LocalStorage:
+    """The storage behind an output URL. Raises `UsageError` for a scheme that is not known."""
+    if "://" in url and not url.startswith("file://"):
+        raise UsageError(f"Output {url!r} is not supported: give a folder of this machine.")
+    return LocalStorage(url.removeprefix("file://"))
