@@ -1,0 +1,1 @@
+"""Judgement: facts in, decision out. No clock, no network, no logging."""

@@ -1,0 +1,69 @@
+"""Train on TPU slices from Prefect: every public name, each loaded on first use.
+
+This file installs as `prefect_tpu` itself. Importing it imports nothing else, so
+that a program on a host and `prefect-tpu --help` pay only for what they use.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+__version__ = "0.1.0"
+
+_HOME = {
+    # asking for a job
+    "train": "prefect_tpu.flows.call",
+    "SliceJob": "prefect_tpu.infra.job",
+    "JobResult": "prefect_tpu.infra.job",
+    "Slice": "prefect_tpu.infra.accelerators",
+    "resolve": "prefect_tpu.infra.accelerators",
+    # the program's side
+    "join": "prefect_tpu.infra.training.join",
+    "mesh": "prefect_tpu.infra.training.mesh",
+    "shard": "prefect_tpu.infra.training.shard",
+    "checkpoints": "prefect_tpu.infra.training.checkpoints",
+    "report": "prefect_tpu.infra.training.report",
+    "info": "prefect_tpu.infra.training.info",
+    # what can go wrong
+    "Failure": "prefect_tpu.infra.errors",
+    "FailureKind": "prefect_tpu.infra.errors",
+    "JobFailed": "prefect_tpu.infra.errors",
+    "Preempted": "prefect_tpu.infra.errors",
+    "PrefectTpuError": "prefect_tpu.infra.errors",
+    "UsageError": "prefect_tpu.infra.errors",
+}
+
+__all__ = ["__version__", *_HOME]
+
+if TYPE_CHECKING:  # the same table for type checkers and editors; a house test compares the two
+    from prefect_tpu.flows.call import train as train
+    from prefect_tpu.infra.accelerators import Slice as Slice
+    from prefect_tpu.infra.accelerators import resolve as resolve
+    from prefect_tpu.infra.errors import Failure as Failure
+    from prefect_tpu.infra.errors import FailureKind as FailureKind
+    from prefect_tpu.infra.errors import JobFailed as JobFailed
+    from prefect_tpu.infra.errors import Preempted as Preempted
+    from prefect_tpu.infra.errors import PrefectTpuError as PrefectTpuError
+    from prefect_tpu.infra.errors import UsageError as UsageError
+    from prefect_tpu.infra.job import JobResult as JobResult
+    from prefect_tpu.infra.job import SliceJob as SliceJob
+    from prefect_tpu.infra.training.checkpoints import checkpoints as checkpoints
+    from prefect_tpu.infra.training.info import info as info
+    from prefect_tpu.infra.training.join import join as join
+    from prefect_tpu.infra.training.mesh import mesh as mesh
+    from prefect_tpu.infra.training.report import report as report
+    from prefect_tpu.infra.training.shard import shard as shard
+
+
+def __getattr__(name: str) -> object:
+    """Load a public name from its home, once."""
+    if name not in _HOME:
+        raise AttributeError(f"prefect_tpu has no name {name!r}: it offers {', '.join(__all__)}.")
+    value: object = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,1 @@
+"""What a program imports; JAX is loaded lazily, Prefect never."""

@@ -1,0 +1,1 @@
+"""One Prefect task per file; each parses, calls `infra`, logs and returns."""
