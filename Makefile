@@ -1,0 +1,68 @@
+# The verbs of the house: `make` lists them. Each sets up what it needs, once.
+# Another Python or place: make test PYTHON=python3.13 VENV=.venv-newest
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+# Without this, `python -m …` in this folder would also find `flows` and `infra` as packages of their own.
+export PYTHONSAFEPATH := 1
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+VENV := .venv
+COMPILER_VENV := .venv-compiler
+BIN := $(VENV)/bin
+PYTHON = $(shell .ci/find-python)
+
+# Set-up is stamped by what it depends on: this file's wishes and where the clone lies.
+STAMP := $(VENV)/.ready-$(shell { cat pyproject.toml; pwd; } | cksum | cut -d ' ' -f 1)
+COMPILER_STAMP := $(COMPILER_VENV)/.ready-$(shell pwd | cksum | cut -d ' ' -f 1)
+
+.PHONY: help setup setup-compiler demo check test test-slices test-prefect test-compiler bench
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 24
+
+setup: $(STAMP) ## a virtual environment with everything, in .venv
+setup-compiler: $(COMPILER_STAMP) ## Google's TPU compiler (700 MB), in .venv-compiler
+
+demo: $(STAMP) ## the main job: real data on a local v6e-16, through a preemption and a lost host
+	$(BIN)/python docs/examples/demo.py
+
+check: $(STAMP) ## style, types, arrows; what the pre-commit hook runs
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	.ci/link-tree .check
+	MYPYPATH=.check $(BIN)/mypy -p prefect_tpu
+	PYTHONPATH=.check $(BIN)/lint-imports
+	$(BIN)/pytest -q -m house_slow
+
+test: $(STAMP) ## the default tier, then slices and prefect
+	$(BIN)/pytest -q -m "not compiler and not house_slow"
+
+test-slices: $(STAMP) ## real JAX processes on this machine, drills too
+	$(BIN)/pytest -q -m slices
+
+test-prefect: $(STAMP) ## a real Prefect server on this machine
+	$(BIN)/pytest -q -m prefect
+
+test-compiler: $(STAMP) $(COMPILER_STAMP) ## every accelerator name, asked of Google's TPU compiler
+	PREFECT_TPU_COMPILER_PYTHON=$(CURDIR)/$(COMPILER_VENV)/bin/python $(BIN)/pytest -q -m compiler
+
+bench: $(STAMP) ## how long our own part takes
+	$(BIN)/python tests/bench/run.py
+
+$(STAMP):
+	@[ -n "$(PYTHON)" ] || { .ci/find-python --explain; exit 1; }
+	@echo "Setting up $(VENV) with $$($(PYTHON) --version); this happens once and takes a few minutes."
+	@rm -f $(VENV)/.ready-*
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install -qq --editable ".[dev]"
+	@touch $@
+
+$(COMPILER_STAMP):
+	@[ -n "$(PYTHON)" ] || { .ci/find-python --explain; exit 1; }
+	@echo "Setting up $(COMPILER_VENV) with $$($(PYTHON) --version); this happens once and fetches 700 MB."
+	@rm -f $(COMPILER_VENV)/.ready-*
+	@$(PYTHON) -m venv $(COMPILER_VENV)
+	@$(COMPILER_VENV)/bin/python -m pip install -qq "jax[tpu]>=0.10"
+	@touch $@
