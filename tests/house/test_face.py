@@ -6,8 +6,9 @@ import ast
 from importlib.metadata import entry_points, version
 from pathlib import Path
 
-import prefect_tpu
 import pytest
+
+import prefect_tpu
 
 LAZY = [name for name in prefect_tpu.__all__ if name != "__version__"]
 
