@@ -15,20 +15,25 @@ KINDS = (".py", ".typed")
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built from a copy: setuptools leaves a build folder beside its sources."""
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy to build from: setuptools leaves a build folder beside its sources."""
     root = Path(__file__).resolve().parents[2]
     copy = tmp_path_factory.mktemp("copy")
     for folder in CODE:
         shutil.copytree(root / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(root / name, copy)
+    return copy
+
+
+@pytest.fixture(scope="module")
+def wheel(tree: Path) -> Path:
     build = "import sys; from setuptools.build_meta import build_wheel; build_wheel(sys.argv[1])"
     done = subprocess.run(
-        [sys.executable, "-c", build, str(copy / "dist")], cwd=copy, capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", build, str(tree / "dist")], cwd=tree, capture_output=True, text=True, timeout=120
     )
     assert done.returncode == 0, done.stderr
-    return next((copy / "dist").glob("*.whl"))
+    return next((tree / "dist").glob("*.whl"))
 
 
 def installed_name(path: Path) -> str:
@@ -42,9 +47,9 @@ def names_in_tree(root: Path) -> set[str]:
     return {installed_name(path.relative_to(root)) for path in files}
 
 
-def test_wheel_content_equals_the_tree(wheel: Path, repository: Path) -> None:
+def test_wheel_content_equals_the_tree(wheel: Path, tree: Path) -> None:
     packed = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
-    assert packed == names_in_tree(repository)
+    assert packed == names_in_tree(tree)
 
 
 def test_wheel_carries_licence_and_command(wheel: Path) -> None:
