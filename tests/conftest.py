@@ -33,8 +33,9 @@ os.environ.pop("XLA_FLAGS", None)
 
 def pytest_configure(config: pytest.Config) -> None:
     # Matplotlib lists the machine's fonts once per home, which takes seconds; keep that list between runs.
-    if config.cache is not None:
-        os.environ["MPLCONFIGDIR"] = str(config.cache.mkdir("matplotlib"))
+    cache = getattr(config, "cache", None)  # absent under `-p no:cacheprovider`
+    if cache is not None:
+        os.environ["MPLCONFIGDIR"] = str(cache.mkdir("matplotlib"))
 
 
 def pytest_unconfigure() -> None:
