@@ -1,1 +1,1 @@
-"""What a program imports; JAX is loaded lazily, Prefect never."""
+"""What a program imports on a slice; nothing here loads JAX before it is used."""

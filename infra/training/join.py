@@ -1,0 +1,97 @@
+"""How do the hosts of a slice find each other, and is it the slice that was promised?"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from prefect_tpu.infra.contract import Event
+from prefect_tpu.infra.errors import CouldNotJoin, UsageError, WrongSlice
+from prefect_tpu.infra.plan import HostPlan
+from prefect_tpu.infra.training import agreement
+from prefect_tpu.infra.training.context import Context, context
+from prefect_tpu.infra.training.progress import progress
+
+# After this long without a sign of life JAX gives a host up and ends the others.
+# JAX's 100 s are long for a slice that costs money; a starved machine still makes 60 s.
+HEARTBEAT_SECONDS = 60
+
+_JAX_BACKENDS = {"cpu": "cpu", "cuda": "gpu", "tpu": "tpu"}
+_joined: Context | None = None
+
+
+def join() -> None:
+    """Meet the other hosts of the slice and check what is there; outside a job there is nothing to do.
+
+    Call it first in the program, before anything else uses JAX. Calling it again does nothing.
+
+    Raises:
+        CouldNotJoin: the hosts did not find each other in time.
+        WrongSlice: other devices or hosts were found than the plan promised.
+        UsageError: JAX was used before.
+    """
+    global _joined
+    here = context()
+    if here is None or here is _joined:
+        return
+    if here.plan.hosts > 1:
+        _initialize(here)
+    _check_slice(here.plan)
+    agreement.meet("prefect_tpu joined")
+    progress().event(Event.JOINED)
+    _joined = here
+
+
+def _initialize(here: Context) -> None:
+    import jax
+
+    if jax.distributed.is_initialized():
+        return
+    plan = here.plan
+    try:
+        jax.distributed.initialize(
+            coordinator_address=plan.coordinator,
+            num_processes=plan.hosts,
+            process_id=here.host,
+            initialization_timeout=math.ceil(plan.join_timeout),
+            heartbeat_timeout_seconds=HEARTBEAT_SECONDS,
+            **_bind(plan.coordinator),
+        )
+    except jax.errors.JaxRuntimeError as exc:
+        raise CouldNotJoin(
+            f"Host {here.host} of job {plan.job!r} did not meet the other {plan.hosts - 1} at {plan.coordinator}"
+            f" within {plan.join_timeout:g} s. Look at the logs of the others: one may not have started."
+        ) from exc
+    except RuntimeError as exc:  # JAX's own answer when it is too late
+        raise UsageError(
+            f"prefect_tpu.join() came too late on host {here.host}: {exc}"
+            " Call it first, before anything else uses JAX (also at import)."
+        ) from exc
+
+
+def _bind(coordinator: str) -> dict[str, Any]:
+    """On one machine the coordinator needs no port that the network can reach."""
+    return {"coordinator_bind_address": coordinator} if coordinator.startswith("127.") else {}
+
+
+def _check_slice(plan: HostPlan) -> None:
+    import jax
+
+    expected = {
+        "hosts": plan.hosts,
+        "devices of this host": plan.devices_per_host,
+        "devices in all": plan.hosts * plan.devices_per_host,
+        "platform": _JAX_BACKENDS.get(plan.platform, plan.platform),
+    }
+    found = {
+        "hosts": jax.process_count(),
+        "devices of this host": jax.local_device_count(),
+        "devices in all": jax.device_count(),
+        "platform": jax.default_backend(),
+    }
+    wrong = [f"{name}: {found[name]} instead of {value}" for name, value in expected.items() if found[name] != value]
+    if wrong:
+        raise WrongSlice(
+            f"The slice is not the {plan.accelerator} of the plan: {'; '.join(wrong)}."
+            " Check the accelerator's name and what else uses these chips."
+        )

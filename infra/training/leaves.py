@@ -1,0 +1,81 @@
+"""How does a state travel to disk and back? As it is, but for the leaves that Orbax does not take."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prefect_tpu.infra.errors import UsageError
+
+
+def to_disk(state: Any) -> Any:
+    """The state with every leaf in a form that is stored and restored alike.
+
+    What each host holds by itself (an array that is not global) is taken to be
+    equal on all hosts; the leader's is stored.
+    """
+    import jax
+
+    return jax.tree_util.tree_map_with_path(_to_disk, state)
+
+
+def from_disk(state: Any, stored: Any) -> Any:
+    """What was stored, leaf by leaf placed and typed like `state`."""
+    import jax
+
+    return jax.tree.map(_from_disk, state, stored)
+
+
+def are_there(state: Any) -> bool:
+    """Whether no array of the state was donated to a later computation."""
+    import jax
+
+    return not any(isinstance(leaf, jax.Array) and leaf.is_deleted() for leaf in jax.tree.leaves(state))
+
+
+def _to_disk(path: Any, leaf: Any) -> Any:
+    import jax
+    import numpy as np
+
+    if _is_key(leaf):
+        leaf = jax.random.key_data(leaf)
+    if isinstance(leaf, jax.Array):
+        return np.asarray(leaf) if jax.process_count() > 1 and leaf.is_fully_addressable else leaf
+    if isinstance(leaf, np.generic):
+        return np.asarray(leaf)
+    if isinstance(leaf, np.ndarray | bool | int | float | str):
+        return leaf
+    raise UsageError(
+        f"The state cannot be saved: {jax.tree_util.keystr(path) or 'it'} is a {type(leaf).__name__}."
+        " Keep arrays, numbers and text in it."
+    )
+
+
+def _from_disk(leaf: Any, stored: Any) -> Any:
+    import jax
+    import numpy as np
+
+    if _is_key(leaf):
+        data = _from_disk(jax.random.key_data(leaf), stored)
+        return jax.random.wrap_key_data(data, impl=jax.random.key_impl(leaf))
+    if isinstance(leaf, jax.Array):
+        return _like(leaf, stored)
+    return np.asarray(stored)[()] if isinstance(leaf, np.generic) else stored
+
+
+def _like(leaf: Any, stored: Any) -> Any:
+    """An array placed like `leaf`: one that was free to move must be so again, or it no longer fits its mesh."""
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+
+    if not leaf.committed:
+        value = np.asarray(stored)
+        return jnp.asarray(value.item() if leaf.weak_type and not leaf.ndim else value)
+    return stored if isinstance(stored, jax.Array) else jax.device_put(stored, leaf.sharding)
+
+
+def _is_key(leaf: Any) -> bool:
+    import jax
+    import jax.numpy as jnp
+
+    return isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)

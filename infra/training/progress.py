@@ -1,0 +1,61 @@
+"""How does the runner learn how far the program is? By two files in the scratch folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from prefect_tpu.infra import contract
+from prefect_tpu.infra.contract import Event, Progress, Scratch
+from prefect_tpu.infra.training.context import context
+
+
+class ProgressFiles:
+    """Writes the newest `Progress` and appends events; outside a job it only remembers.
+
+    Orbax's threads end a save while the program's thread reports, hence the lock.
+    """
+
+    def __init__(self, scratch: Path | None, started: float) -> None:
+        self._scratch, self._started = scratch, started
+        self._lock = threading.Lock()
+        self.current = Progress()
+
+    def update(self, **changes: object) -> None:
+        """Replace the progress, in memory and on disk."""
+        with self._lock:
+            self.current = replace(self.current, **changes)  # type: ignore[arg-type]
+            if self._scratch is not None:
+                _replace(self._scratch / Scratch.PROGRESS, contract.write_json(asdict(self.current)))
+
+    def event(self, name: Event, **facts: object) -> None:
+        """Append one event with the seconds since the runner started."""
+        if self._scratch is None:
+            return
+        after = round(time.monotonic() - self._started, 3)
+        line = json.dumps({"after": after, "event": name.value, **facts})
+        with self._lock, open(self._scratch / Scratch.EVENTS, "a", encoding="utf-8") as file:
+            file.write(line + "\n")
+
+
+def _replace(path: Path, data: bytes) -> None:
+    """Atomic for every reader, but not synced: this happens ten times a second and need not survive a power cut."""
+    temporary = path.with_suffix(".tmp")
+    temporary.write_bytes(data)
+    os.replace(temporary, path)
+
+
+_files: ProgressFiles | None = None
+
+
+def progress() -> ProgressFiles:
+    """The one writer of this process."""
+    global _files
+    if _files is None:
+        here = context()
+        _files = ProgressFiles(None, 0.0) if here is None else ProgressFiles(here.scratch, here.started)
+    return _files

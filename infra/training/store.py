@@ -1,0 +1,101 @@
+"""How is a checkpoint written and read? By Orbax, in the background, and sealed when it is whole.
+
+Orbax's `CheckpointManager` is not used: it asks JAX's preemption service about
+its own steps, also from a thread of its own, and the service remembers only the
+number it was asked last. Our agreed notice counts calls and would be missed.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from prefect_tpu.infra.errors import PlatformError, UsageError
+from prefect_tpu.infra.plan import RestorePoint
+from prefect_tpu.infra.training import agreement, leaves, seals
+
+_WHOLE = "value"  # Orbax takes no bare leaf, so every state lies below one key
+PATIENCE = 2.0  # seconds for a save under way when this host fails: its peers may be dead
+
+
+class Store:
+    """The checkpoints of one attempt, and reading those of earlier ones."""
+
+    def __init__(self, root: Path, attempt: int, on_sealed: Callable[[int], None]) -> None:
+        import orbax.checkpoint as ocp  # type: ignore[import-untyped]
+
+        self._root, self._attempt, self._on_sealed = root, attempt, on_sealed
+        self._args = ocp.args
+        self._orbax = ocp.AsyncCheckpointer(ocp.CompositeCheckpointHandler())
+        self._thread: threading.Thread | None = None
+        self._error: BaseException | None = None
+
+    def begin(self, step: int, state: Any, positions: list[Any] | None) -> None:
+        """Copy the state, then write it in the background. Waits for the save before."""
+        self.settle()
+        items = {"state": self._args.StandardSave({_WHOLE: leaves.to_disk(state)})}
+        if positions is not None:
+            items["data"] = self._args.JsonSave({"hosts": positions})
+        point = RestorePoint(attempt=self._attempt, step=step)
+        self._orbax.save(seals.step_folder(self._root, point), args=self._args.Composite(**items))
+        self._thread = threading.Thread(target=self._finish, args=(point,), name="seal", daemon=True)
+        self._thread.start()
+
+    def check(self) -> None:
+        """Raise what went wrong in the background since the last call."""
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error
+
+    def settle(self) -> None:
+        """Wait until nothing is under way; on the leader it is sealed then."""
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+        self.check()
+
+    def abandon(self) -> None:
+        """Leave after a failure. Alone, a save under way is finished; with peers it is not waited for long."""
+        if self._thread is not None:
+            self._thread.join(None if agreement.peers() == 1 else PATIENCE)
+
+    def close(self) -> None:
+        self._orbax.close()
+
+    def read(self, point: RestorePoint, state: Any) -> tuple[Any, list[Any] | None]:
+        """(state, positions) of a whole checkpoint, placed like the given state."""
+        if not seals.is_whole(self._root, point):
+            raise PlatformError(
+                f"Checkpoint {seals.step_folder(self._root, point)} is not whole: its seal or a file of it is missing."
+                " Start again from an older one, or bring its files back."
+            )
+        items = {"state": self._args.StandardRestore({_WHOLE: leaves.to_disk(state)})}
+        if (seals.step_folder(self._root, point) / "data").exists():
+            items["data"] = self._args.JsonRestore()
+        try:
+            found = self._orbax.restore(seals.step_folder(self._root, point), args=self._args.Composite(**items))
+        except ValueError as exc:
+            raise UsageError(
+                f"The checkpoint of step {point.step} (attempt {point.attempt}) does not fit the state given to"
+                f" restore(): {exc}. Give a state of the same structure and shapes, or start under another name."
+            ) from exc
+        data = found["data"]["hosts"] if "data" in items else None
+        return leaves.from_disk(state, found["state"][_WHOLE]), data
+
+    def _finish(self, point: RestorePoint) -> None:
+        """In a thread: wait for Orbax's commit, which waits for all hosts, then seal."""
+        try:
+            self._orbax.wait_until_finished()
+            if agreement.is_leader():
+                self._seal(point)
+        except BaseException as exc:
+            exc.add_note(f"while saving the checkpoint {seals.step_folder(self._root, point)}")
+            self._error = exc
+
+    def _seal(self, point: RestorePoint) -> None:
+        import jax
+
+        seals.seal(self._root, point, devices=jax.device_count(), hosts=agreement.peers())
+        self._on_sealed(point.step)
