@@ -1,1 +1,1 @@
-"""What a user runs: flows, the call behind them, and the shell command."""
+"""What a user runs. Import from the files: `prefect_tpu.flows.train`."""

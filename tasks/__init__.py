@@ -1,1 +1,1 @@
-"""One Prefect task per file; each parses, calls `infra`, logs and returns."""
+"""One Prefect task a file: parse, call `infra`, log, return. They carry no Prefect retries."""

@@ -1,1 +1,20 @@
-"""Where slices come from."""
+"""Where slices come from. A name → the module that knows it, imported on first use."""
+
+from __future__ import annotations
+
+import importlib
+from typing import cast
+
+from prefect_tpu.infra.backends.base import Backend
+from prefect_tpu.infra.errors import UsageError
+
+_KNOWN = {"local": "prefect_tpu.infra.backends.local:LocalBackend"}
+
+
+def open_backend(name: str) -> Backend:
+    """The backend of that name. Raises `UsageError` with the known names."""
+    try:
+        module, _, factory = _KNOWN[name].partition(":")
+    except KeyError:
+        raise UsageError(f"Backend {name!r} is not known: choose {' or '.join(map(repr, _KNOWN))}.") from None
+    return cast(Backend, getattr(importlib.import_module(module), factory)())

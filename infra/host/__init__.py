@@ -1,1 +1,1 @@
-"""What starts on each host of a slice; standard library and cloudpickle only."""
+"""What starts on each host of a slice. Standard library only, and cloudpickle for functions."""

@@ -1,1 +1,1 @@
-"""The verb: one pure step from what is seen to what to do, and the loop that drives it."""
+"""From a job to its end: a pure step, and one driver loop around it."""

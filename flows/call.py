@@ -1,0 +1,65 @@
+"""`prefect_tpu.train(...)`: the flow as a Python call, with functions."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from prefect_tpu.infra.job import JobResult
+from prefect_tpu.infra.launcher import values
+from prefect_tpu.infra.packing import pack_function
+from prefect_tpu.infra.request import default_output, job_folder
+from prefect_tpu.infra.storage import LocalStorage, open_storage
+
+
+def train(
+    program: str | Callable[..., Any],
+    accelerator: str = "cpu",
+    *,
+    params: Mapping[str, Any] | None = None,
+    name: str | None = None,
+    output: str | None = None,
+    **options: Any,
+) -> JobResult:
+    """Train as one Prefect flow run, and wait for its end.
+
+    Args:
+        program: a function, or what the flow `train` takes. A function travels
+            in the job's payload, never as a Prefect parameter.
+        accelerator: such as `v6e-16`, `v5p-2x2x4`, `h100x8` or `cpu`.
+        params: keyword arguments of the function.
+        name: of the job; call with the same name again to go on where it stopped.
+        output: folder of all jobs; `$PREFECT_TPU_OUTPUT` or the user's data directory by default.
+        **options: further parameters of the flow `prefect_tpu.flows.train.train`.
+
+    Returns:
+        The job's result; `value` is what the leader returned.
+
+    Raises:
+        UsageError: the call cannot be carried out; the message says what to change.
+        JobFailed: the job ended without its result.
+    """
+    from prefect_tpu.flows.train import train as flow  # Prefect takes a second to import; shells need it not
+
+    output = output or default_output()
+    params = dict(params or {})
+    if callable(program):
+        name = name or f"t-{secrets.token_hex(6)}"
+        program = _send(program, params, job_folder(output, name))
+    ended = flow(program=program, accelerator=accelerator, params=params, name=name, output=output, **options)
+    return _with_value(JobResult.from_json(ended))
+
+
+def _send(function: Callable[..., Any], params: Mapping[str, Any], folder: str) -> str:
+    """Put the function into the job's payload; the name under which the flow finds it there."""
+    packed = pack_function(function, params)
+    packed.send(open_storage(folder))
+    return f"payload:{packed.program.payload}:{packed.program.target}"
+
+
+def _with_value(result: JobResult) -> JobResult:
+    """The leader's value itself, unpickled where it is more than JSON."""
+    last = result.attempts[-1].number
+    return replace(result, value=values.load(LocalStorage(result.output), last))

@@ -1,0 +1,127 @@
+"""The flow `train`: one program on a slice until it is done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from prefect import flow
+from prefect.runtime import flow_run
+from prefect.states import Cancelled, State
+from pydantic import BaseModel, Field
+
+from prefect_tpu.infra.errors import JobFailed
+from prefect_tpu.infra.job import JobResult, SliceJob, name_from_run
+from prefect_tpu.infra.launcher.driving import Driving, driving
+from prefect_tpu.infra.request import Request, default_output, job_folder
+from prefect_tpu.tasks.cancellation import asks_to_stop
+from prefect_tpu.tasks.check_quota import check_quota
+from prefect_tpu.tasks.collect_results import collect_results
+from prefect_tpu.tasks.launch_training import launch_training
+from prefect_tpu.tasks.provision_slice import provision_slice
+from prefect_tpu.tasks.release_slice import release_slice
+from prefect_tpu.tasks.stage_data import stage_data
+
+
+class Timing(BaseModel):
+    """How long the launcher waits, in seconds."""
+
+    grace: float = Field(30.0, gt=0, description="From the notice that a host must go to its end.")
+    orphan_after: float = Field(60.0, gt=0, description="Until hosts that nobody drives save and leave.")
+    join_timeout: float = Field(120.0, gt=0, description="Until all hosts have met.")
+    deadline: float | None = Field(None, gt=0, description="From the start of an attempt to its end.")
+
+
+@flow(name="train", description="Train on a slice, through preemptions, to a result.", log_prints=False)
+def train(
+    program: str,
+    accelerator: str = "cpu",
+    params: dict[str, Any] | None = None,
+    data: dict[str, str] | None = None,
+    name: str | None = None,
+    output: str | None = None,
+    fallback_accelerators: list[str] | None = None,
+    arguments: list[str] | None = None,
+    env: dict[str, str] | None = None,
+    checkpoint_every: float = 600.0,
+    max_preemptions: int = 10,
+    max_failures: int = 0,
+    drills: list[str] | None = None,
+    timing: Timing = Timing(),  # noqa: B008 -- frozen by use: the form shows its fields
+) -> dict[str, Any] | State[Any]:
+    """Run one program on every host of a slice until it is done.
+
+    Args:
+        program: `path.py:function`, `pkg.mod:function`, a script `path.py`, or a command.
+        accelerator: such as `v6e-16`, `v5p-2x2x4`, `h100x8` or `cpu`.
+        params: keyword arguments of the function.
+        data: name → file or folder, laid down for the program to read.
+        name: of the job; run the same name again to go on where it stopped.
+        output: folder of all jobs.
+        fallback_accelerators: taken in this order where the first is not to be had.
+        arguments: of a script or command.
+        env: plain environment variables of the program; no secrets.
+        checkpoint_every: seconds between checkpoints.
+        max_preemptions: restarts without progress before the job is given up.
+        max_failures: restarts after an error of the program.
+        drills: failures to rehearse, such as `preempt@step=40,host=2`.
+        timing: how long the launcher waits.
+
+    Returns:
+        The job's result: `job state attempts output value failure`.
+
+    Raises:
+        UsageError: the call cannot be carried out; the message says what to change.
+        JobFailed: the job ended without its result.
+    """
+    request = Request(
+        name=name or name_from_run(str(flow_run.id)),
+        program=program,
+        accelerators=(accelerator, *(fallback_accelerators or ())),
+        output=output or default_output(),
+        params=params or {},
+        arguments=tuple(arguments or ()),
+        data=data or {},
+        settings={
+            "env": env or {},
+            "checkpoint_every": checkpoint_every,
+            "max_preemptions": max_preemptions,
+            "max_failures": max_failures,
+            "drills": tuple(drills or ()),
+            **timing.model_dump(),
+        },
+    )
+    job = stage_data(request)
+    check_quota(job, request.output)
+    with driving(job, job_folder(request.output, job.name), asks_to_stop=asks_to_stop(flow_run.id)) as driven:
+        for number in _attempts(driven):
+            with _slice(driven, number):
+                launch_training.with_options(task_run_name=f"launch_training-{number}")(driven)
+    return _end(job, driven.result)
+
+
+def _attempts(driven: Driving) -> Iterator[int]:
+    """The numbers of the attempts to carry out, each after its back-off, until the job has its end."""
+    while (number := driven.next_attempt()) is not None:
+        yield number
+
+
+@contextmanager
+def _slice(driven: Driving, number: int) -> Iterator[None]:
+    """A slice for one attempt, given back whatever happens."""
+    provision_slice.with_options(task_run_name=f"provision_slice-{number}")(driven)
+    try:
+        yield
+    finally:
+        release_slice.with_options(task_run_name=f"release_slice-{number}")(driven)
+
+
+def _end(job: SliceJob, result: JobResult | None) -> dict[str, Any] | State[Any]:
+    assert result is not None, "no attempt is left only once the job has its end"
+    collected = collect_results(result)
+    if result.state == "stopped":
+        return Cancelled(message=f"Job {job.name} was stopped; run it again by that name to go on.")
+    if result.failure is not None:
+        raise JobFailed(job.name, result.failure)
+    return collected

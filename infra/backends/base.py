@@ -1,0 +1,104 @@
+"""What every backend can do, and the data that passes between it and the launcher."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from prefect_tpu.infra.job import SliceJob
+from prefect_tpu.infra.plan import HostPlan, RestorePoint
+from prefect_tpu.infra.policy.quota import Limit
+from prefect_tpu.infra.state import Observation, Offer, Waiting
+
+Handle = dict[str, Any]  # JSON: any process can attach with it again
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """A slice that this job has: what the backend needs to use it and to give it back."""
+
+    offer: Offer
+    handle: Handle
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """This offer cannot be had, however long one waits; `reason` is for people."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Exactly what will be sent. `hosts` is what each host reads; `commands` what starts them."""
+
+    hosts: HostPlan
+    commands: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """Which attempt: of what job, with what number, writing into the job's folder `output`, from where."""
+
+    job: SliceJob
+    number: int
+    output: str
+    restore: RestorePoint | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogLine:
+    """One line that a host's program wrote."""
+
+    host: int
+    text: str
+
+
+class Backend(Protocol):
+    """Where slices come from.
+
+    Every verb may be repeated: `provision` returns the slice it already has,
+    `submit` adopts what exists, `stop`, `forget` and `release` of what is gone
+    do nothing.
+    """
+
+    def limits(self, job: SliceJob, offer: Offer, output: str) -> tuple[Limit, ...]:
+        """What the job needs of this offer against what there is."""
+        ...
+
+    async def provision(self, attempt: Attempt, offer: Offer) -> Held | Waiting | Refused:
+        """Find or make a slice. Never blocks on capacity: asked again until it is held or refused."""
+        ...
+
+    def plan(self, attempt: Attempt, held: Held) -> Plan:
+        """What would be sent; sends nothing."""
+        ...
+
+    async def submit(self, plan: HostPlan, held: Held | None) -> Handle:
+        """Start the plan on its hosts, or adopt what runs. `held` is None when adopting."""
+        ...
+
+    def attach(self, plan: HostPlan) -> Handle:
+        """The handle of a plan that somebody sent; sends nothing."""
+        ...
+
+    def observe(self, handle: Handle) -> AsyncGenerator[Observation, None]:
+        """Complete snapshots: the first at once, then on each change, at least every 30 s."""
+        ...
+
+    def logs(self, handle: Handle, hosts: tuple[int, ...] | None = None, follow: bool = False) -> AsyncGenerator[LogLine, None]:
+        """Lines of the given hosts (all by default), in the order each host wrote them."""
+        ...
+
+    async def stop(self, handle: Handle) -> None:
+        """Tell the hosts to save and leave."""
+        ...
+
+    async def forget(self, handle: Handle) -> None:
+        """End whatever of the attempt still lives and remove what it left, except its records."""
+        ...
+
+    async def release(self, held: Held) -> None:
+        """Give the slice back."""
+        ...

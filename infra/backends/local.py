@@ -1,0 +1,280 @@
+"""Slices whose hosts are processes of this machine."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, Mapping
+from pathlib import Path
+
+import anyio
+import psutil
+
+from prefect_tpu.infra import contract, layout
+from prefect_tpu.infra.accelerators import Slice, resolve
+from prefect_tpu.infra.backends.base import Attempt, Handle, Held, LogLine, Plan, Refused
+from prefect_tpu.infra.backends.local_ports import free_port
+from prefect_tpu.infra.backends.local_processes import is_alive, kill_marked
+from prefect_tpu.infra.backends.local_slices import (
+    LocalSlices,
+    SliceLock,
+    data_folder,
+    slice_count,
+    whole_number,
+)
+from prefect_tpu.infra.contract import Env
+from prefect_tpu.infra.host.runner import SCRATCH, STARTED, joined_after, read_progress
+from prefect_tpu.infra.job import SliceJob
+from prefect_tpu.infra.plan import HostPlan
+from prefect_tpu.infra.policy.quota import Limit, missing
+from prefect_tpu.infra.state import HostObservation, HostPhase, Observation, Offer, Waiting
+from prefect_tpu.infra.storage import LocalStorage
+
+HOST_MEMORY_BYTES = 250 * 2**20  # a JAX process before the program's own arrays (measured: 190 MiB)
+FREE_DISK_BYTES = 256 * 2**20
+DEFAULT_MAX_HOSTS = 16
+LOOK_SECONDS = 0.1
+LONGEST_SILENCE_SECONDS = 30.0
+
+
+class LocalBackend:
+    """A slice of N hosts is N runner processes with the devices of the accelerator.
+
+    TPU names run on CPU devices of the same number; GPU names on the GPUs of
+    this machine where it has them, else on CPU devices too.
+    """
+
+    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+        self._environment = dict(os.environ if environment is None else environment)
+        self._slices = LocalSlices(data_folder(self._environment) / "slices", slice_count(self._environment))
+        self._locks: dict[int, SliceLock] = {}
+        self._children: dict[tuple[str, int], subprocess.Popen[bytes]] = {}
+
+    def limits(self, job: SliceJob, offer: Offer, output: str) -> tuple[Limit, ...]:
+        shape = resolve(offer.accelerator, dialect=job.dialect)
+        most = whole_number(self._environment, Env.MAX_HOSTS, default=DEFAULT_MAX_HOSTS)
+        memory = Limit(
+            what="memory",
+            unit="MiB",
+            needed=shape.hosts * HOST_MEMORY_BYTES // 2**20,
+            available=psutil.virtual_memory().available // 2**20,
+        )
+        disk = Limit(
+            what=f"free disk below {output}",
+            unit="MiB",
+            needed=FREE_DISK_BYTES // 2**20,
+            available=psutil.disk_usage(_existing(Path(output))).free // 2**20,
+        )
+        hosts = Limit(what=f"hosts on one machine ({Env.MAX_HOSTS})", unit="hosts", needed=shape.hosts, available=most)
+        return (hosts, memory, disk)
+
+    async def provision(self, attempt: Attempt, offer: Offer) -> Held | Waiting | Refused:
+        short = missing(self.limits(attempt.job, offer, attempt.output))
+        if short:
+            return Refused(reason=short)
+        taken = self._slices.take(attempt.job.name)
+        if isinstance(taken, str):
+            return Waiting(reason=taken)
+        self._locks[taken.number] = taken
+        return Held(offer=offer, handle={"slice": taken.number})
+
+    def plan(self, attempt: Attempt, held: Held) -> Plan:
+        job = attempt.job
+        shape = resolve(held.offer.accelerator, dialect=job.dialect)
+        port = free_port(f"{attempt.output}/{attempt.number}/{held.handle['slice']}")
+        hosts = HostPlan(
+            job=job.name,
+            attempt=attempt.number,
+            accelerator=held.offer.accelerator,
+            output=attempt.output,
+            hosts=shape.hosts,
+            devices_per_host=shape.devices_per_host,
+            platform=_platform(shape),
+            coordinator=f"127.0.0.1:{port}",
+            addresses=("127.0.0.1",) * shape.hosts,
+            program=job.program,
+            data=job.data,
+            env={"JAX_COMPILATION_CACHE_DIR": f"{attempt.output}/cache/jax", **job.env},
+            restore=attempt.restore,
+            checkpoint_every=job.checkpoint_every,
+            grace=job.grace,
+            orphan_after=job.orphan_after,
+            join_timeout=job.join_timeout,
+            deadline=job.deadline,
+            drills=job.drills,
+            python=sys.executable,
+        )
+        return Plan(hosts=hosts, commands=tuple(_command(hosts, host) for host in range(hosts.hosts)))
+
+    async def submit(self, plan: HostPlan, held: Held | None) -> Handle:
+        """Start a runner for each host that has none; a runner finds out itself where it is one too many."""
+        lock = self._locks[held.handle["slice"]] if held else None
+        for host in range(plan.hosts):
+            if not LocalStorage(plan.output).path(f"{layout.host(plan.attempt, host)}/{STARTED}").exists():
+                self._children[_mark(plan.output, plan.attempt), host] = self._spawn(plan, host, lock)
+        return self.attach(plan)
+
+    def attach(self, plan: HostPlan) -> Handle:
+        return {"backend": "local", "output": plan.output, "attempt": plan.attempt, "hosts": plan.hosts}
+
+    def _spawn(self, plan: HostPlan, host: int, lock: SliceLock | None) -> subprocess.Popen[bytes]:
+        folder = LocalStorage(plan.output).path(layout.host(plan.attempt, host))
+        folder.mkdir(parents=True, exist_ok=True)
+        environment = {**self._environment, Env.ATTEMPT: _mark(plan.output, plan.attempt), Env.HOST: str(host)}
+        with (folder / "runner.log").open("ab") as log:
+            return subprocess.Popen(
+                _command(plan, host),
+                cwd=folder,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                pass_fds=(lock.descriptor,) if lock else (),
+            )
+
+    async def observe(self, handle: Handle) -> AsyncGenerator[Observation, None]:
+        seen: Observation | None = None
+        silent_since = anyio.current_time()
+        while True:
+            now = self._look(handle)
+            if now != seen or anyio.current_time() - silent_since > LONGEST_SILENCE_SECONDS:
+                seen, silent_since = now, anyio.current_time()
+                yield now
+            await anyio.sleep(LOOK_SECONDS)
+
+    def _look(self, handle: Handle) -> Observation:
+        return Observation(
+            attempt=handle["attempt"], hosts=tuple(self._look_at(handle, host) for host in range(handle["hosts"]))
+        )
+
+    def _look_at(self, handle: Handle, host: int) -> HostObservation:
+        storage, attempt = LocalStorage(handle["output"]), handle["attempt"]
+        scratch = storage.path(layout.host(attempt, host)) / SCRATCH
+        progress = read_progress(scratch)
+        joined = joined_after(scratch) is not None or progress.step is not None
+        alive = self._is_running(handle, host)  # before the record is read: a runner writes it, then ends
+        raw = storage.get(layout.record(attempt, host))
+        if raw is not None:
+            return _from_record(host, raw, joined, progress)
+        if alive is None:
+            return HostObservation(host=host, phase=HostPhase.PENDING)
+        if alive:
+            return HostObservation(host=host, phase=HostPhase.RUNNING, joined=joined, progress=progress)
+        return self._ended_without_record(handle, host, joined, progress)
+
+    def _ended_without_record(
+        self, handle: Handle, host: int, joined: bool, progress: contract.Progress
+    ) -> HostObservation:
+        child = self._children.get((_mark(handle["output"], handle["attempt"]), host))
+        code = child.poll() if child else None
+        return HostObservation(
+            host=host,
+            phase=HostPhase.ENDED,
+            exit_code=code if code is not None and code >= 0 else None,
+            signal=-code if code is not None and code < 0 else None,
+            reason="its runner process is gone",
+            joined=joined,
+            progress=progress,
+        )
+
+    def _is_running(self, handle: Handle, host: int) -> bool | None:
+        """None while the host's runner has not claimed it yet."""
+        mark = _mark(handle["output"], handle["attempt"])
+        child = self._children.get((mark, host))
+        has_ended = child is not None and child.poll() is not None
+        raw = LocalStorage(handle["output"]).get(f"{layout.host(handle['attempt'], host)}/{STARTED}")
+        if raw is None:
+            return False if has_ended else None
+        return is_alive(contract.read_json(raw, STARTED)["pid"], mark)
+
+    async def logs(
+        self, handle: Handle, hosts: tuple[int, ...] | None = None, follow: bool = False
+    ) -> AsyncGenerator[LogLine, None]:
+        wanted = range(handle["hosts"]) if hosts is None else hosts
+        positions = dict.fromkeys(wanted, 0)
+        while True:
+            has_ended = self._look(handle).has_ended  # before reading: what was written until now is then read
+            for host in wanted:
+                path = LocalStorage(handle["output"]).path(layout.log(handle["attempt"], host))
+                lines, positions[host] = _read_lines(path, positions[host], whole=not has_ended)
+                for text in lines:
+                    yield LogLine(host=host, text=text)
+            if has_ended or not follow:
+                return
+            await anyio.sleep(LOOK_SECONDS)
+
+    async def stop(self, handle: Handle) -> None:
+        mark = _mark(handle["output"], handle["attempt"])
+        for host in range(handle["hosts"]):
+            raw = LocalStorage(handle["output"]).get(f"{layout.host(handle['attempt'], host)}/{STARTED}")
+            if raw is not None and is_alive(pid := contract.read_json(raw, STARTED)["pid"], mark):
+                os.kill(pid, signal.SIGTERM)
+
+    async def forget(self, handle: Handle) -> None:
+        mark = _mark(handle["output"], handle["attempt"])
+        await anyio.to_thread.run_sync(kill_marked, mark)
+        for host in range(handle["hosts"]):
+            child = self._children.pop((mark, host), None)
+            if child is not None:
+                child.wait()
+
+    async def release(self, held: Held) -> None:
+        lock = self._locks.pop(held.handle["slice"], None)
+        if lock is not None:
+            self._slices.give_back(lock)
+
+
+def _from_record(host: int, raw: bytes, joined: bool, progress: contract.Progress) -> HostObservation:
+    """What the record says; a damaged one counts as none, with the damage as the reason."""
+    try:
+        record = contract.HostRecord.from_json(raw)
+    except contract.ContractError as exc:
+        return HostObservation(host=host, phase=HostPhase.ENDED, reason=str(exc), joined=joined, progress=progress)
+    return HostObservation(
+        host=host,
+        phase=HostPhase.ENDED,
+        exit_code=record.exit_code,
+        joined=joined,
+        progress=record.progress,
+        record=record,
+    )
+
+
+def job_output(environment: Mapping[str, str]) -> str:
+    """The folder of all jobs: `$PREFECT_TPU_OUTPUT`, else one in the user's data directory."""
+    return environment.get(Env.OUTPUT) or str(data_folder(environment) / "jobs")
+
+
+def _command(plan: HostPlan, host: int) -> tuple[str, ...]:
+    path = LocalStorage(plan.output).path(layout.plan(plan.attempt))
+    return (plan.python, "-P", "-m", "prefect_tpu.infra.host", str(path), str(host))
+
+
+def _mark(output: str, attempt: int) -> str:
+    return f"{output}/{attempt}"
+
+
+def _platform(shape: Slice) -> str:
+    return "cuda" if shape.platform == "gpu" and Path("/dev/nvidia0").exists() else "cpu"
+
+
+def _existing(path: Path) -> str:
+    """The nearest folder that is there: the output itself is made later."""
+    path = Path(os.path.abspath(path.expanduser()))
+    return str(next(folder for folder in (path, *path.parents) if folder.exists()))
+
+
+def _read_lines(path: Path, position: int, *, whole: bool) -> tuple[list[str], int]:
+    """New lines of a file and where to go on; with `whole`, a line without its end waits."""
+    try:
+        with path.open("rb") as file:
+            file.seek(position)
+            raw = file.read()
+    except FileNotFoundError:
+        return [], position
+    if whole:
+        raw = raw[: raw.rfind(b"\n") + 1]
+    return raw.decode(errors="replace").splitlines(), position + len(raw)

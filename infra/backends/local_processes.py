@@ -1,0 +1,56 @@
+"""Which processes belong to an attempt on this machine?
+
+Every process of an attempt, however deep, inherits a mark in its environment.
+The mark, not the process id, says whose a process is: ids are used again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+
+import psutil
+
+from prefect_tpu.infra.contract import Env
+from prefect_tpu.infra.errors import PlatformError
+
+KILL_SECONDS = 30.0  # a process in an uninterruptible read ends only after it
+LOOK_SECONDS = 0.02
+
+
+def is_alive(pid: int, mark: str) -> bool:
+    """Whether this very process of the attempt still runs."""
+    try:
+        process = psutil.Process(pid)
+        return process.status() != psutil.STATUS_ZOMBIE and process.environ().get(Env.ATTEMPT) == mark
+    except psutil.Error:
+        return False
+
+
+def marked(mark: str) -> Iterator[psutil.Process]:
+    """All live processes that carry the mark."""
+    for process in psutil.process_iter():
+        try:
+            if process.status() != psutil.STATUS_ZOMBIE and process.environ().get(Env.ATTEMPT) == mark:
+                yield process
+        except (psutil.Error, OSError):
+            continue
+
+
+def kill_marked(mark: str) -> int:
+    """Kill every process that carries the mark, until none is left; returns how many there were.
+
+    Raises `PlatformError` where one is still there after `KILL_SECONDS`.
+    """
+    seen: set[int] = set()
+    give_up = time.monotonic() + KILL_SECONDS
+    while found := list(marked(mark)):
+        for process in found:
+            seen.add(process.pid)
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        if time.monotonic() > give_up:
+            raise PlatformError(f"Processes {sorted(p.pid for p in found)} do not end after SIGKILL: look at them.")
+        time.sleep(LOOK_SECONDS)
+    return len(seen)

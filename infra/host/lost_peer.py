@@ -1,0 +1,48 @@
+"""Is this exception only the echo of another host's end?
+
+When a host dies, the others see an error of the collective or of the
+coordination service. No code tells them apart from errors of the program, so
+text decides, by a table; each line of it has a test.
+"""
+
+from __future__ import annotations
+
+import re
+
+# Exception types of JAX, torch and gloo that carry errors of communication.
+_TYPES = frozenset({"JaxRuntimeError", "XlaRuntimeError", "DistBackendError", "DistNetworkError", "RuntimeError"})
+
+SIGNS = (
+    r"Gloo .*(failed|timed? ?out)",
+    r"gloo::",
+    r"Connection (reset|closed|refused)",
+    r"Socket closed",
+    r"Broken pipe",
+    r"UNAVAILABLE",
+    r"coordination service",
+    r"CoordinationService",
+    r"another task died",
+    r"heartbeat timeout",
+    r"Barrier .*(failed|timed out|cancelled)",
+    r"barrier.*DEADLINE_EXCEEDED",
+    r"DEADLINE_EXCEEDED.*[Bb]arrier",
+    r"peer .*(closed|lost|died)",
+    r"NCCL.*(remote|unhandled system error)",
+)
+_SIGN = re.compile("|".join(f"(?:{sign})" for sign in SIGNS), re.DOTALL)
+
+
+def is_lost_peer(error: BaseException) -> bool:
+    """Whether the error, or one that led to it, tells of another host's end."""
+    seen: set[int] = set()
+    current: BaseException | None = error
+    while current is not None and id(current) not in seen:
+        seen.add(id(current))
+        if is_sign(type(current).__name__, str(current)):
+            return True
+        current = current.__cause__ or current.__context__
+    return False
+
+
+def is_sign(type_name: str, text: str) -> bool:
+    return type_name in _TYPES and _SIGN.search(text) is not None

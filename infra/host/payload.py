@@ -1,0 +1,50 @@
+"""Is the code that arrived the code that was sent, and where does it lie now?"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import platform
+import zipfile
+from pathlib import Path
+
+from prefect_tpu.infra import layout
+from prefect_tpu.infra.storage import Storage
+
+FUNCTION = "function.pkl"  # the pickled function, for programs of kind `function`
+VERSIONS = "versions.json"  # which Python and cloudpickle wrote it
+
+
+class PayloadRefused(Exception):
+    """The payload is missing, changed or made for another Python; the message says which."""
+
+
+def unpack(storage: Storage, sha256: str, folder: Path) -> None:
+    """Check the payload's hash, then extract it. Raises `PayloadRefused`."""
+    name = layout.payload(sha256)
+    raw = storage.get(name)
+    if raw is None:
+        raise PayloadRefused(f"The payload {name} is missing from {storage.url}. Run the job again to send it.")
+    found = hashlib.sha256(raw).hexdigest()
+    if found != sha256:
+        raise PayloadRefused(
+            f"The payload {name} in {storage.url} was changed after it was sent (its SHA-256 is {found[:12]}…)."
+            " Delete it and run the job again."
+        )
+    try:
+        with zipfile.ZipFile(io.BytesIO(raw)) as archive:
+            archive.extractall(folder)
+    except (zipfile.BadZipFile, OSError) as exc:
+        raise PayloadRefused(f"The payload {name} cannot be unpacked into {folder}: {exc}.") from exc
+
+
+def check_versions(folder: Path) -> None:
+    """Refuse a function that another Python minor version pickled: its bytecode does not load here."""
+    written = json.loads((folder / VERSIONS).read_text())["python"]
+    here = ".".join(platform.python_version_tuple()[:2])
+    if written != here:
+        raise PayloadRefused(
+            f"The function was pickled by Python {written} and this host has Python {here}."
+            " Use the same minor version on both, or name the program as module:function."
+        )

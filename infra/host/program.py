@@ -1,0 +1,195 @@
+"""`python -m prefect_tpu.infra.host.program`: the process in which the user's program runs.
+
+Its parent, the runner, learns how it went from a file in the scratch folder,
+written before anything that could hang: JAX's own exit waits for its peers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib
+import importlib.util
+import json
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from prefect_tpu.infra import contract
+from prefect_tpu.infra.contract import Env, ExitCode, ProgramError, ResultInfo, Scratch
+from prefect_tpu.infra.errors import CouldNotJoin, Preempted, WrongSlice
+from prefect_tpu.infra.host import payload
+from prefect_tpu.infra.host.lost_peer import is_lost_peer
+from prefect_tpu.infra.job import Program
+from prefect_tpu.infra.plan import HostPlan
+
+WORK = "work"  # the program's working folder, inside the scratch folder
+
+
+def main() -> None:
+    """Run the program of this host's plan and leave with the contract's code."""
+    die_with_parent()
+    scratch = Path(os.environ[Env.SCRATCH])
+    plan = HostPlan.from_json(Path(os.environ[Env.PLAN]).read_bytes())
+    if plan.program.kind == "command":
+        _become(plan.program)
+    try:
+        value = load(plan.program, scratch / WORK)(**plan.program.params)
+        outcome = _done(value, scratch)
+    except Preempted:
+        outcome = {"exit_code": ExitCode.PREEMPTED}
+    except SystemExit as exc:
+        outcome = _left(exc, scratch)
+    except BaseException as exc:
+        outcome = _raised(exc)
+    _write_outcome(scratch, outcome)
+    _leave(outcome["exit_code"])
+
+
+def load(program: Program, work: Path) -> Callable[..., Any]:
+    """The function to call."""
+    sys.path.insert(0, str(work))
+    if program.kind == "function":
+        return _unpickle(work)
+    place, _, name = program.target.rpartition(":")
+    module = _import_file(work / place) if program.kind == "file" else importlib.import_module(place)
+    function = getattr(module, name, None)
+    if not callable(function):
+        raise AttributeError(f"{place} has no function {name!r} to run")
+    return function  # type: ignore[no-any-return]
+
+
+def _unpickle(work: Path) -> Callable[..., Any]:
+    payload.check_versions(work)
+    import cloudpickle  # the one dependency of a host, and only where a function was sent
+
+    return cloudpickle.loads((work / payload.FUNCTION).read_bytes())  # type: ignore[no-any-return]
+
+
+def _import_file(path: Path) -> Any:
+    """Import a file under its own name, so that what it pickles can be found again."""
+    sys.path.insert(0, str(path.parent))
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None or not path.exists():
+        raise ModuleNotFoundError(f"{path.name} is not in the payload")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _become(program: Program) -> None:
+    words = [program.target, *program.arguments]
+    try:
+        os.execvp(words[0], words)
+    except OSError as exc:
+        sys.stderr.write(f"{words[0]}: {exc.strerror}\n")
+        os._exit(127)
+
+
+def _done(value: Any, scratch: Path) -> dict[str, Any]:
+    """Encode what the program returned: JSON where it survives the way there and back, else a pickle."""
+    encoding, raw = encode(value)
+    (scratch / Scratch.VALUE).write_bytes(raw)
+    info = ResultInfo(encoding=encoding, sha256=hashlib.sha256(raw).hexdigest(), bytes=len(raw))
+    return {"exit_code": ExitCode.DONE, "result": asdict(info)}
+
+
+def encode(value: Any) -> tuple[str, bytes]:
+    """(encoding, bytes) of a value. Raises `TypeError` for what neither JSON nor cloudpickle can carry."""
+    with contextlib.suppress(TypeError, ValueError, RecursionError):
+        text = json.dumps(value, allow_nan=False)
+        if _same(json.loads(text), value):
+            return "json", text.encode()
+    try:
+        import cloudpickle
+
+        return "cloudpickle", cloudpickle.dumps(value)
+    except Exception as exc:
+        raise TypeError(
+            f"the program returned a {type(value).__name__}, which cannot be sent back ({exc});"
+            " return numbers, text, lists, dicts or other picklable values"
+        ) from exc
+
+
+def _same(read: Any, value: Any) -> bool:
+    """Equal in type too: a tuple that comes back as a list did not survive."""
+    if type(read) is not type(value):
+        return False
+    if isinstance(value, dict):
+        return read.keys() == value.keys() and all(_same(read[key], value[key]) for key in value)
+    if isinstance(value, list):
+        return len(read) == len(value) and all(map(_same, read, value))
+    return bool(read == value)
+
+
+def _left(exc: SystemExit, scratch: Path) -> dict[str, Any]:
+    if exc.code in (None, 0):
+        return _done(None, scratch)
+    return _raised(exc)
+
+
+def _raised(exc: BaseException) -> dict[str, Any]:
+    text = "".join(traceback.format_exception(exc))
+    sys.stderr.write(text)
+    error = ProgramError(type=type(exc).__name__, message=str(exc), traceback=text)
+    lost = isinstance(exc, CouldNotJoin) or is_lost_peer(exc)
+    return {"exit_code": _code(exc, lost), "error": asdict(error), "lost_peer": lost}
+
+
+def _code(exc: BaseException, lost: bool) -> ExitCode:
+    if isinstance(exc, WrongSlice):
+        return ExitCode.WRONG_SLICE
+    if isinstance(exc, payload.PayloadRefused):
+        return ExitCode.PAYLOAD_REFUSED
+    return ExitCode.LOST_PEER if lost else ExitCode.PROGRAM_RAISED
+
+
+def _write_outcome(scratch: Path, outcome: dict[str, Any]) -> None:
+    path = scratch / Scratch.OUTCOME
+    temporary = path.with_suffix(".tmp")
+    temporary.write_bytes(contract.write_json(outcome))
+    os.replace(temporary, path)
+
+
+def _leave(code: int) -> None:
+    """After a success by the usual exit, which lets peers finish; after anything else at once.
+
+    JAX's exit handler waits minutes for peers that may be dead.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if code == ExitCode.DONE:
+        sys.exit(0)
+    if code == ExitCode.PREEMPTED:
+        _shut_down_jax()
+    os._exit(code)
+
+
+def _shut_down_jax() -> None:
+    """All hosts leave together after a preemption; the leader must not take the coordinator away first."""
+    jax = sys.modules.get("jax")
+    if jax is not None:
+        with contextlib.suppress(Exception):
+            jax.distributed.shutdown()
+
+
+def die_with_parent() -> None:
+    """On Linux: be killed when the runner is, so that a killed host leaves nothing behind."""
+    if sys.platform != "linux":
+        return
+    import ctypes
+    import signal
+
+    parent_death_signal = 1  # PR_SET_PDEATHSIG, prctl(2)
+    ctypes.CDLL(None, use_errno=True).prctl(parent_death_signal, signal.SIGKILL)
+    if os.getppid() != int(os.environ[Env.RUNNER]):  # it died before the call
+        os._exit(ExitCode.LOST_PEER)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+"""What is a host's record, given how its program ended? Pure."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import dataclass
+from typing import Any
+
+from prefect_tpu.infra.contract import ExitCode, HostRecord, ProgramError, Progress, ResultInfo, Stage, StopReason
+from prefect_tpu.infra.plan import HostPlan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """What a runner knows when its program has ended.
+
+    returncode: as `subprocess` gives it, negative for a signal; None where it never started.
+    outcome: the program's own account, None where it left none.
+    killed: by this runner, after its grace.
+    """
+
+    returncode: int | None
+    outcome: dict[str, Any] | None
+    stop_reason: StopReason | None
+    killed: bool
+    joined_after: float | None
+    ended_after: float
+    progress: Progress
+
+
+def compose(plan: HostPlan, host: int, ending: Ending) -> HostRecord:
+    """The record, with the contract's exit code."""
+    outcome = ending.outcome or {}
+    signal_number = -ending.returncode if ending.returncode is not None and ending.returncode < 0 else None
+    lost_peer = bool(outcome.get("lost_peer")) or _aborted_by_peers(plan, ending, signal_number)
+    return HostRecord(
+        attempt=plan.attempt,
+        host=host,
+        exit_code=_exit_code(ending, lost_peer),
+        program_code=ending.returncode if signal_number is None else None,
+        program_signal=None if outcome else signal_number,
+        stage=_stage(ending),
+        stop_reason=ending.stop_reason,
+        joined_after=ending.joined_after,
+        ended_after=ending.ended_after,
+        progress=ending.progress,
+        error=ProgramError(**outcome["error"]) if "error" in outcome else None,
+        lost_peer=lost_peer,
+        result=ResultInfo(**outcome["result"]) if "result" in outcome else None,
+    )
+
+
+_STOP_CODES = {
+    StopReason.NOTICE: ExitCode.PREEMPTED,
+    StopReason.ORPHANED: ExitCode.PREEMPTED,
+    StopReason.STOP: ExitCode.STOPPED,
+    StopReason.DEADLINE: ExitCode.STOPPED,
+}
+
+
+def _exit_code(ending: Ending, lost_peer: bool) -> int:
+    """Done counts even after a notice; otherwise being told to leave outranks how the program took it."""
+    outcome = ending.outcome
+    if outcome and outcome["exit_code"] == ExitCode.DONE:
+        return ExitCode.DONE
+    if ending.stop_reason is not None:
+        return _STOP_CODES[ending.stop_reason]
+    if outcome:
+        return int(outcome["exit_code"])
+    if ending.returncode == 0:
+        return ExitCode.DONE
+    return ExitCode.LOST_PEER if lost_peer else ExitCode.PROGRAM_RAISED
+
+
+def _aborted_by_peers(plan: HostPlan, ending: Ending, signal_number: int | None) -> bool:
+    """JAX's coordination service aborts a program whose peer died: SIGABRT, once the hosts had met."""
+    return signal_number == signal.SIGABRT and plan.hosts > 1 and ending.joined_after is not None
+
+
+def _stage(ending: Ending) -> str:
+    if ending.outcome is not None:
+        return Stage.LEAVING
+    return Stage.JOINED if ending.joined_after is not None else Stage.STARTING
+
+
+def refused(plan: HostPlan, host: int, message: str, ended_after: float) -> HostRecord:
+    """The record of a host whose payload was not what was sent."""
+    return HostRecord(
+        attempt=plan.attempt,
+        host=host,
+        exit_code=ExitCode.PAYLOAD_REFUSED,
+        ended_after=ended_after,
+        error=ProgramError(type="PayloadRefused", message=message, traceback=""),
+    )

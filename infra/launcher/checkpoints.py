@@ -1,0 +1,64 @@
+"""Which checkpoints of a job are whole, and which may go?
+
+A checkpoint counts only when it is sealed: after its last byte the leader
+writes the list of its files with their sizes.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterable
+
+from prefect_tpu.infra import contract, layout
+from prefect_tpu.infra.plan import RestorePoint
+from prefect_tpu.infra.storage import LocalStorage
+
+KEPT = 3
+_SEAL = re.compile(r"checkpoints/(?P<attempt>\d+)/(?P<step>\d+)\.sealed\.json")
+
+
+def sealed(storage: LocalStorage) -> list[RestorePoint]:
+    """Sealed checkpoints, newest first: a later step counts more, then a later attempt."""
+    found = (_SEAL.fullmatch(name) for name in _seals(storage))
+    points = [RestorePoint(attempt=int(m["attempt"]), step=int(m["step"])) for m in found if m]
+    return sorted(points, key=lambda point: (point.step, point.attempt), reverse=True)
+
+
+def newest_whole(storage: LocalStorage, *, below: int) -> RestorePoint | None:
+    """The newest checkpoint of the attempts below a number whose files all have their sealed sizes."""
+    return next((p for p in sealed(storage) if p.attempt < below and is_whole(storage, p)), None)
+
+
+def is_whole(storage: LocalStorage, point: RestorePoint) -> bool:
+    raw = storage.get(layout.checkpoint_seal(point.attempt, point.step))
+    try:
+        files = contract.read_json(raw or b"", "A checkpoint's seal")["files"]
+        folder = storage.path(f"{layout.checkpoints(point.attempt)}/{point.step}")
+        return all((folder / name).stat().st_size == size for name, size in files.items())
+    except (contract.ContractError, KeyError, AttributeError, OSError):
+        return False
+
+
+def prune(storage: LocalStorage, *, in_use: RestorePoint | None) -> list[RestorePoint]:
+    """Delete all but the newest whole checkpoints; never the newest one, never the one in use."""
+    points = sealed(storage)
+    kept = [point for point in points if is_whole(storage, point)][:KEPT]
+    if not kept:
+        return []
+    gone = [p for p in points if p not in kept and p != in_use and _rank(p) < _rank(kept[-1])]
+    for point in gone:
+        storage.delete(layout.checkpoint_seal(point.attempt, point.step))  # first: from here on it does not count
+        shutil.rmtree(storage.path(f"{layout.checkpoints(point.attempt)}/{point.step}"), ignore_errors=True)
+    return gone
+
+
+def _rank(point: RestorePoint) -> tuple[int, int]:
+    return point.step, point.attempt
+
+
+def _seals(storage: LocalStorage) -> Iterable[str]:
+    folder = storage.path("checkpoints")
+    return (f"checkpoints/{path.parent.name}/{path.name}" for path in folder.glob("*/*.sealed.json"))
+
+

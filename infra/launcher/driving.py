@@ -1,0 +1,187 @@
+"""The way from plain calls into the asynchronous driver: one blocking portal, and the lease.
+
+Flows, tasks and the shell use this; so they work in scripts and in notebooks,
+where an event loop is running already. News reach the listener in the thread
+that waits, so a listener may use what belongs to that thread.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import TypeVar
+
+import anyio
+import anyio.to_thread
+from anyio.abc import TaskGroup
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+
+from prefect_tpu.infra.backends import open_backend
+from prefect_tpu.infra.errors import PrefectTpuError
+from prefect_tpu.infra.job import AttemptSummary, JobResult, SliceJob
+from prefect_tpu.infra.launcher import history
+from prefect_tpu.infra.launcher.driver import AsksToStop, JobDriver, never_stops
+from prefect_tpu.infra.launcher.lease import RENEW_SECONDS, Lease
+from prefect_tpu.infra.launcher.news import Listener, News, nobody
+from prefect_tpu.infra.state import JobState
+from prefect_tpu.infra.storage import LocalStorage
+
+log = logging.getLogger(__name__)
+FOLLOW_SECONDS = 0.5
+T = TypeVar("T")
+
+
+class Detach(BaseException):
+    """Raised in the waiting thread: let go of the job and leave its hosts running."""
+
+
+class Driving:
+    """A job that this process drives: plain calls, one after the other.
+
+    listen: may be replaced between two calls, so that each caller hears its own news.
+    """
+
+    def __init__(self, portal: BlockingPortal, listen: Listener) -> None:
+        self.listen = listen
+        self._portal = portal
+        self._news: queue.SimpleQueue[News | None] = queue.SimpleQueue()
+        self._driver: JobDriver | None = None
+
+    def next_attempt(self) -> int | None:
+        """The attempt to carry out next, after its back-off; None once the job has its end."""
+        return self._call(self.driver.next_attempt)
+
+    def provision(self) -> str | None:
+        """Wait for a slice; the accelerator that was got."""
+        return self._call(self.driver.provision)
+
+    def launch(self) -> AttemptSummary | None:
+        """Carry the attempt out; how it ended."""
+        return self._call(self.driver.launch)
+
+    def release(self) -> str | None:
+        """Give the slice back; a reason where the next attempt keeps it."""
+        return self._call(self.driver.release)
+
+    @property
+    def driver(self) -> JobDriver:
+        assert self._driver is not None, "set before anybody sees this object"
+        return self._driver
+
+    @property
+    def result(self) -> JobResult | None:
+        return self.driver.result
+
+    def tell(self, news: News) -> None:
+        """Called in the portal; heard in the thread that waits."""
+        self._news.put(news)
+
+    def _call(self, function: Callable[[], Awaitable[T]]) -> T:
+        """Run it in the portal. An exception raised in this thread meanwhile makes the hosts save and leave."""
+        future = self._portal.start_task_soon(function)
+        future.add_done_callback(lambda _: self._news.put(None))
+        try:
+            while (news := self._news.get()) is not None:
+                self.listen(news)
+        except Detach:
+            future.cancel()
+            raise
+        except BaseException:
+            if self._driver is not None:
+                self._portal.call(self._driver.leave)
+            future.result()
+            raise
+        return future.result()
+
+
+@contextmanager
+def driving(
+    job: SliceJob, output: str, listen: Listener = nobody, asks_to_stop: AsksToStop = never_stops
+) -> Iterator[Driving]:
+    """Drive a job whose folder is `output`, once nobody else does.
+
+    A job that has succeeded, or that another process brings to its end
+    meanwhile, has its result at once and no attempt left. A failed or stopped
+    one goes on with a fresh budget.
+
+    Raises `Conflict` where a job of this name was asked for differently.
+    """
+    storage = LocalStorage(output)
+    job = history.enter(storage, job)
+    lease = Lease(storage, time.monotonic)
+    with start_blocking_portal() as portal, _crew(portal) as tasks:
+        driven = Driving(portal, listen)
+        backend = open_backend(job.backend)
+        driver = JobDriver(job, storage, backend, driven.tell, asks_to_stop, tasks=tasks)
+        driven._call(lambda: _enter(lease, driver, driven.tell))
+        driven._driver = driver
+        renewing = portal.start_task_soon(_keep_renewing, lease)
+        try:
+            yield driven
+        finally:
+            portal.call(driver.end_if_stopped)
+            renewing.cancel()
+            portal.call(driver.let_go)
+            lease.give_up()
+
+
+@contextmanager
+def _crew(portal: BlockingPortal) -> Iterator[TaskGroup]:
+    """What runs beside the calls, ended with them. It never sees the caller's exception, so it cannot wrap it."""
+    group = portal.wrap_async_context_manager(_task_group())
+    tasks = group.__enter__()
+    try:
+        yield tasks
+    finally:
+        group.__exit__(None, None, None)
+
+
+@asynccontextmanager
+async def _task_group() -> AsyncIterator[TaskGroup]:
+    async with anyio.create_task_group() as tasks:
+        yield tasks
+        tasks.cancel_scope.cancel()
+
+
+async def _enter(lease: Lease, driver: JobDriver, tell: Listener) -> None:
+    """Wait until the lease is ours or the job has its end; begin a new round of one that had ended badly."""
+    had_result = driver.result is not None
+    told = False
+    while (holder := lease.take()) is not None:
+        if driver.result is not None:
+            return
+        if not told:
+            text = f"driven by {holder}; waiting for it"
+            tell(News(job=driver.job.name, state=JobState.QUEUED, attempt=0, text=text))
+            told = True
+        await anyio.sleep(FOLLOW_SECONDS)
+    if had_result:
+        history.begin_round(driver.storage)
+
+
+async def _keep_renewing(lease: Lease) -> None:
+    while True:
+        await anyio.sleep(RENEW_SECONDS)
+        try:
+            if await anyio.to_thread.run_sync(lease.is_lost):
+                log.warning("Another process took over this job's lease.")
+                return
+            await anyio.to_thread.run_sync(lease.renew)
+        except PrefectTpuError as exc:
+            log.warning("The lease could not be renewed: %s", exc)
+
+
+def drive_to_end(driven: Driving) -> JobResult:
+    """All attempts, one after the other, without Prefect."""
+    while driven.next_attempt() is not None:
+        driven.provision()
+        try:
+            driven.launch()
+        finally:
+            driven.release()
+    result = driven.result
+    assert result is not None, "no attempt is left only once the job has its end"
+    return result

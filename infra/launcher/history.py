@@ -1,0 +1,114 @@
+"""What has been written down about a job: its attempts, its end, and the wish that it stop."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from prefect_tpu.infra import contract, layout
+from prefect_tpu.infra.errors import PlatformError
+from prefect_tpu.infra.job import AttemptSummary, JobResult, SliceJob, check_same
+from prefect_tpu.infra.plan import HostPlan
+from prefect_tpu.infra.storage import LocalStorage
+
+_PLAN = re.compile(r"(\d+)")
+_ROUND = re.compile(r"(\d+)\.json")
+
+
+def enter(storage: LocalStorage, job: SliceJob) -> SliceJob:
+    """Write `job.json`, or find it equal. Raises `Conflict` where it was asked for differently."""
+    if storage.put_if_absent(layout.JOB, job.to_json()):
+        return job
+    stored = read_job(storage)
+    assert stored is not None, "job.json was there a moment ago"
+    check_same(job, stored)
+    return stored
+
+
+def read_job(storage: LocalStorage) -> SliceJob | None:
+    raw = storage.get(layout.JOB)
+    return None if raw is None else SliceJob.from_json(raw)
+
+
+def read_result(storage: LocalStorage) -> JobResult | None:
+    """The job's end; None while it has none."""
+    raw = storage.get(layout.RESULT)
+    return None if raw is None else JobResult.from_json(contract.read_json(raw, layout.RESULT))
+
+
+def write_result(storage: LocalStorage, result: JobResult) -> JobResult:
+    """Write the end, create-only: whoever was first is right."""
+    storage.put_if_absent(layout.RESULT, contract.write_json(result.to_json()))
+    written = read_result(storage)
+    assert written is not None, "result.json was written above"
+    return written
+
+
+def begin_round(storage: LocalStorage) -> None:
+    """A failed or stopped job is run again: keep its end aside and give it a fresh budget.
+
+    May be cut short anywhere and repeated.
+    """
+    result = read_result(storage)
+    if result is not None and result.state != "succeeded":
+        last = max(attempt_numbers(storage), default=0)
+        storage.put_if_absent(layout.round_end(last), contract.write_json(result.to_json()))
+        storage.delete(layout.STOP)  # before the result: without a result, a stop is one to be obeyed
+        storage.delete(layout.RESULT)
+
+
+def attempt_numbers(storage: LocalStorage) -> list[int]:
+    """Numbers of all attempts that have a plan, lowest first."""
+    folder = storage.path(layout.attempts())
+    names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+    numbers = [int(name) for name in names if _PLAN.fullmatch(name)]
+    return sorted(number for number in numbers if storage.path(layout.plan(number)).exists())
+
+
+def first_of_round(storage: LocalStorage) -> int:
+    """The number that this round's first attempt has or will have."""
+    folder = storage.path("rounds")
+    found = (_ROUND.fullmatch(path.name) for path in folder.iterdir()) if folder.is_dir() else ()
+    return 1 + max((int(match[1]) for match in found if match), default=0)
+
+
+def read_plan(storage: LocalStorage, number: int) -> HostPlan:
+    raw = storage.get(layout.plan(number))
+    if raw is None:
+        raise PlatformError(f"{layout.plan(number)} is missing from {storage.url}: the attempt cannot be followed.")
+    return HostPlan.from_json(raw)
+
+
+def read_outcome(storage: LocalStorage, number: int) -> AttemptSummary | None:
+    """How an attempt ended; None while it has no outcome."""
+    raw = storage.get(layout.outcome(number))
+    if raw is None:
+        return None
+    data = contract.read_json(raw, layout.outcome(number))
+    return AttemptSummary.from_json({key: value for key, value in data.items() if key != "version"})
+
+
+def write_outcome(storage: LocalStorage, summary: AttemptSummary) -> None:
+    storage.put_if_absent(layout.outcome(summary.number), contract.write_json(summary.to_json()))
+
+
+def ended_of_round(storage: LocalStorage) -> tuple[AttemptSummary, ...]:
+    """This round's attempts that have an outcome, oldest first."""
+    first = first_of_round(storage)
+    found = (read_outcome(storage, number) for number in attempt_numbers(storage) if number >= first)
+    return tuple(outcome for outcome in found if outcome is not None)
+
+
+def all_ended(storage: LocalStorage) -> tuple[AttemptSummary, ...]:
+    """Every attempt of the job that has an outcome, oldest first."""
+    found = (read_outcome(storage, number) for number in attempt_numbers(storage))
+    return tuple(outcome for outcome in found if outcome is not None)
+
+
+def ask_to_stop(storage: LocalStorage, reason: str) -> None:
+    """Write `stop.json`. It comes before anything is stopped, so that nobody starts another attempt."""
+    storage.put_if_absent(layout.STOP, json.dumps({"version": contract.VERSION, "reason": reason}).encode())
+
+
+def is_stop_asked(storage: LocalStorage) -> bool:
+    return storage.get(layout.STOP) is not None

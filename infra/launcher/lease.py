@@ -1,0 +1,103 @@
+"""Who drives this job? At most one at a time, by a lease that is renewed.
+
+Two drivers for a moment do no harm: every write that matters is create-only.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import psutil
+
+from prefect_tpu.infra import layout
+from prefect_tpu.infra.storage import Storage
+
+RENEW_SECONDS = 5.0
+LAPSED_SECONDS = 15.0  # three renewals missed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Driver:
+    """Who holds a lease: a token, and the process that could be asked."""
+
+    token: str
+    host: str
+    pid: int
+    born: float
+
+    @property
+    def is_dead(self) -> bool:
+        """Known to be gone; False where it runs, and where it is on another machine."""
+        if self.host != socket.gethostname():
+            return False
+        try:
+            return psutil.Process(self.pid).create_time() != self.born
+        except psutil.Error:
+            return True
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on {self.host}"
+
+
+class Lease:
+    """This process's claim to drive one job."""
+
+    def __init__(self, storage: Storage, clock: Callable[[], float]) -> None:
+        self._storage = storage
+        self._clock = clock
+        self._me = Driver(
+            token=uuid.uuid4().hex, host=socket.gethostname(), pid=os.getpid(), born=psutil.Process().create_time()
+        )
+        self._renewals = 0
+        self._seen: bytes | None = None
+        self._seen_at = clock()
+
+    def take(self) -> Driver | None:
+        """None where we drive now; else who does. Asked again, it takes over a lease that lapsed."""
+        raw = self._storage.get(layout.LEASE)
+        holder = _parse(raw)
+        if holder is None or holder.token == self._me.token or holder.is_dead or self._has_lapsed(raw):
+            self.renew()
+            return None
+        return holder
+
+    def renew(self) -> None:
+        self._renewals += 1
+        data = {
+            "token": self._me.token,
+            "host": self._me.host,
+            "pid": self._me.pid,
+            "born": self._me.born,
+            "renewals": self._renewals,
+        }
+        self._storage.put(layout.LEASE, json.dumps(data).encode())
+
+    def is_lost(self) -> bool:
+        """Whether somebody else took over meanwhile."""
+        holder = _parse(self._storage.get(layout.LEASE))
+        return holder is not None and holder.token != self._me.token
+
+    def give_up(self) -> None:
+        if not self.is_lost():
+            self._storage.delete(layout.LEASE)
+
+    def _has_lapsed(self, raw: bytes | None) -> bool:
+        """Unchanged for long enough on our own clock; clocks of two machines are never compared."""
+        if raw != self._seen:
+            self._seen, self._seen_at = raw, self._clock()
+        return self._clock() - self._seen_at > LAPSED_SECONDS
+
+
+def _parse(raw: bytes | None) -> Driver | None:
+    if raw is None:
+        return None
+    try:
+        data = json.loads(raw)
+        return Driver(token=data["token"], host=data["host"], pid=data["pid"], born=data["born"])
+    except (ValueError, KeyError, TypeError):
+        return None  # damaged: as good as no lease

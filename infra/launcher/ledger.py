@@ -1,0 +1,41 @@
+"""The launcher's side of the ledger: what happened when, by the launcher's clock."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+from prefect_tpu.infra import layout
+from prefect_tpu.infra.storage import LocalStorage
+
+WRITER = "launcher"
+
+
+class Ledger:
+    """Writes and reads the events of a job. Each object is written once."""
+
+    def __init__(self, storage: LocalStorage) -> None:
+        self._storage = storage
+
+    def write(self, attempt: int, event: str, **facts: Any) -> None:
+        """One event, now."""
+        line = json.dumps({"time": time.time(), "event": event, **facts}) + "\n"
+        sequence = len(self._of(attempt, WRITER))
+        while not self._storage.put_if_absent(layout.ledger(attempt, WRITER, sequence), line.encode()):
+            sequence += 1
+
+    def started(self, attempt: int) -> float:
+        """When the attempt was submitted; now, where its driver was killed before it wrote that down."""
+        found = (e["time"] for e in self.read(attempt, WRITER) if e["event"] == "submitted")
+        return float(next(found, time.time()))
+
+    def read(self, attempt: int, writer: str) -> list[dict[str, Any]]:
+        """All events of one writer in an attempt, oldest first."""
+        raw = (self._storage.get(name) or b"" for name in self._of(attempt, writer))
+        return [json.loads(line) for text in raw for line in text.splitlines()]
+
+    def _of(self, attempt: int, writer: str) -> list[str]:
+        folder = self._storage.path("ledger")
+        paths = folder.glob(f"{attempt}-{writer}-*.jsonl")
+        return [f"ledger/{path.name}" for path in sorted(paths, key=lambda p: int(p.stem.rpartition("-")[2]))]

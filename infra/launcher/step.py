@@ -1,0 +1,187 @@
+"""What is to be done next for a job? Pure and level-triggered: all facts in, one action out.
+
+Whoever drives a job gathers a `View`, asks `step`, performs the action and
+begins again. Nothing is remembered between two steps that is not written down,
+so a driver may be killed at any moment and another one goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from prefect_tpu.infra.errors import Failure, FailureKind
+from prefect_tpu.infra.job import AttemptSummary, SliceJob
+from prefect_tpu.infra.policy import capacity, restarts
+from prefect_tpu.infra.policy.failures import classify, failure
+from prefect_tpu.infra.state import JobState, Observation, Offer
+
+SETTLE_SECONDS = 2.0  # after the first host's failure: time for the others to say what they saw
+KILL_AFTER_GRACE_SECONDS = 5.0  # a runner ends its program after its grace; this long later it is ended itself
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Live:
+    """The attempt that has a plan and no outcome.
+
+    observation: None until the backend was asked.
+    failing_for: seconds since a host's failure was first seen, None where none was.
+    stopping_for: seconds since the hosts were told to leave, None where they were not.
+    """
+
+    number: int
+    accelerator: str
+    observation: Observation | None = None
+    failing_for: float | None = None
+    stopping_for: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """Everything that decides what comes next.
+
+    offers: in the job's order. ended: the attempts of this round, oldest first.
+    last_number: of any attempt ever. since_last_end: seconds. refused: offers
+    that cannot be had, and why. held: the offer of the slice we have.
+    """
+
+    job: SliceJob
+    offers: tuple[Offer, ...]
+    ended: tuple[AttemptSummary, ...] = ()
+    last_number: int = 0
+    since_last_end: float = 0.0
+    live: Live | None = None
+    refused: Mapping[Offer, str] = field(default_factory=dict)
+    held: Offer | None = None
+    is_stop_asked: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provision:
+    """Find or make a slice for attempt `number`."""
+
+    number: int
+    offer: Offer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submit:
+    """Write the plan of attempt `number` for the slice that is held, and send it."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attach:
+    """Find the live attempt's hosts again and look at them."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watch:
+    """Wait for news of the live attempt."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TellToLeave:
+    """Tell the live attempt's hosts to save and leave."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Close:
+    """Write the live attempt's outcome and end whatever of it still lives."""
+
+    failure: Failure | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BackOff:
+    """Wait before the next attempt."""
+
+    seconds: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finish:
+    """Write the job's end."""
+
+    state: JobState
+    failure: Failure | None
+
+
+Action = Provision | Submit | Attach | Watch | TellToLeave | Close | BackOff | Finish
+
+
+def step(view: View) -> Action:
+    """The one action that is due now."""
+    if view.live is not None:
+        return _of_live_attempt(view, view.live)
+    if view.ended and view.ended[-1].failure is None:
+        return Finish(state=JobState.SUCCEEDED, failure=None)
+    if view.is_stop_asked:
+        return Finish(state=JobState.STOPPED, failure=failure(FailureKind.STOPPED, "The job was asked to stop."))
+    return _after_end(view) if view.ended else _begin(view)
+
+
+def _of_live_attempt(view: View, live: Live) -> Action:
+    seen = live.observation
+    if seen is None:
+        return Attach(number=live.number)
+    if seen.has_ended or _is_settled(live) or _is_beyond_grace(view, live):
+        return Close(failure=classify(seen))
+    if view.is_stop_asked and live.stopping_for is None:
+        return TellToLeave()
+    return Watch()
+
+
+def _is_settled(live: Live) -> bool:
+    """A host failed and the others had their time: what they may still say is a consequence.
+
+    Hosts that were told to leave get their grace instead: they are saving.
+    """
+    return live.failing_for is not None and live.failing_for >= SETTLE_SECONDS and not _is_leaving(live)
+
+
+def _is_leaving(live: Live) -> bool:
+    seen = live.observation
+    told = seen is not None and any(host.record and host.record.stop_reason for host in seen.hosts)
+    return live.stopping_for is not None or told
+
+
+def _is_beyond_grace(view: View, live: Live) -> bool:
+    longest = view.job.grace + KILL_AFTER_GRACE_SECONDS
+    return max(live.stopping_for or 0.0, live.failing_for or 0.0) > longest
+
+
+def _after_end(view: View) -> Action:
+    """The last attempt failed: give up, wait, or begin the next one."""
+    cause = view.ended[-1].failure
+    assert cause is not None, "a succeeded attempt is the job's end"
+    if cause.kind is FailureKind.STOPPED:
+        return Finish(state=JobState.STOPPED, failure=cause)
+    decision = restarts.after(
+        view.ended, max_preemptions=view.job.max_preemptions, max_failures=view.job.max_failures
+    )
+    if isinstance(decision, restarts.GiveUp):
+        return Finish(state=JobState.FAILED, failure=cause)
+    left = decision.wait_seconds - view.since_last_end
+    return BackOff(seconds=left, reason=decision.reason) if left > 0 else _begin(view)
+
+
+def _begin(view: View) -> Action:
+    number = view.last_number + 1
+    if view.held is not None:
+        return Submit(number=number)
+    last_failed = next((o for o in view.offers if view.ended and o.accelerator == view.ended[-1].accelerator), None)
+    chosen = capacity.choose(view.offers, view.refused, last_failed if _is_capacity(view) else None)
+    if isinstance(chosen, Failure):
+        return Finish(state=JobState.FAILED, failure=chosen)
+    return Provision(number=number, offer=chosen)
+
+
+def _is_capacity(view: View) -> bool:
+    """Only an offer whose slice could not be had counts as failed; a preempted one is tried first again."""
+    cause = view.ended[-1].failure if view.ended else None
+    return cause is not None and cause.kind in (FailureKind.NO_CAPACITY, FailureKind.UNSCHEDULABLE)

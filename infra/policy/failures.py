@@ -1,0 +1,195 @@
+"""Why did this attempt end? Evidence of all hosts → one `Failure`, or None where it succeeded.
+
+A cause is decided from codes, signals and the platform's own conditions. When
+one host dies the others see exceptions of their collectives: those are
+consequences, and never the cause while a better one is known.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterable
+
+from prefect_tpu.infra.contract import ExitCode, HostRecord, StopReason
+from prefect_tpu.infra.errors import Failure, FailureKind
+from prefect_tpu.infra.state import HostObservation, Observation
+
+RETRYABLE = frozenset(
+    {
+        FailureKind.PREEMPTED,
+        FailureKind.MAINTENANCE,
+        FailureKind.HOST_LOST,
+        FailureKind.NO_CAPACITY,
+        FailureKind.UNSCHEDULABLE,
+        FailureKind.COULD_NOT_JOIN,
+        FailureKind.STALLED,
+        FailureKind.UNKNOWN,
+    }
+)
+
+ADVICE = {
+    FailureKind.PREEMPTED: "Nothing to do: the next attempt goes on from the newest checkpoint.",
+    FailureKind.MAINTENANCE: "Nothing to do: the next attempt goes on from the newest checkpoint.",
+    FailureKind.HOST_LOST: "The next attempt goes on from the newest checkpoint. If it happens again at the same"
+    " step, look for memory use: the kernel's out-of-memory killer ends a process this way.",
+    FailureKind.NO_CAPACITY: "Give several accelerators in order of preference, or try again later.",
+    FailureKind.NO_QUOTA: "Ask for more quota, or choose a smaller accelerator.",
+    FailureKind.UNSCHEDULABLE: "Check that the cluster has a node pool of this accelerator.",
+    FailureKind.IMAGE: "Check the image's name and that the nodes may pull it.",
+    FailureKind.COULD_NOT_JOIN: "Check that the hosts reach the leader's port, and give join_timeout more seconds"
+    " where programs start slowly.",
+    FailureKind.WRONG_TOPOLOGY: "Check the accelerator's name against the slice that was used.",
+    FailureKind.PROGRAM_ERROR: "Correct the program and run it under a new name. For errors that pass by"
+    " themselves allow some max_failures.",
+    FailureKind.OUT_OF_MEMORY: "Use a smaller batch, shard more, or choose a larger accelerator.",
+    FailureKind.STALLED: "Look at the stack dumps of the hosts.",
+    FailureKind.DEADLINE: "Give the job a later deadline and run it again: it goes on from its checkpoint.",
+    FailureKind.STOPPED: "Run the same name again to go on from the newest checkpoint.",
+    FailureKind.REFUSED: "Use the same Python and prefect-tpu on the hosts as where the job was made.",
+    FailureKind.UNKNOWN: "Look at the logs of all hosts.",
+}
+
+# Signals by which a program ends itself through a defect of its own.
+_CRASH_SIGNALS = frozenset({signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGABRT})
+
+
+def failure(kind: FailureKind, message: str, *, host: int | None = None, evidence: Iterable[str] = ()) -> Failure:
+    """A failure with its kind's advice and its kind's answer to whether to try again."""
+    return Failure(
+        kind=kind,
+        retryable=kind in RETRYABLE,
+        message=message,
+        advice=ADVICE[kind],
+        host=host,
+        evidence=tuple(evidence),
+    )
+
+
+def classify(observation: Observation) -> Failure | None:
+    """The attempt's failure; None where every host is done.
+
+    Asked once all hosts have ended, or some time after the first end. Hosts
+    that have not ended by then are consequences and are left out.
+    """
+    ended = [host for host in observation.hosts if host.has_ended]
+    evidence = tuple(_describe(host) for host in ended if host.has_failed)
+    if not evidence:
+        return None
+    for rule in (_told_to_leave, _platform_took_it, _host_is_gone, _runner_says, _program_raised):
+        found = rule(ended)
+        if found is not None:
+            kind, host, message = found
+            return failure(kind, message, host=host, evidence=evidence)
+    return failure(FailureKind.UNKNOWN, "The hosts lost each other and none says why.", evidence=evidence)
+
+
+_Cause = tuple[FailureKind, int | None, str] | None
+
+
+def _told_to_leave(hosts: list[HostObservation]) -> _Cause:
+    """Somebody asked: a stop, a deadline, or nobody drives the job any more."""
+    reasons = {host.record.stop_reason: host.host for host in hosts if host.record and host.record.stop_reason}
+    if StopReason.STOP in reasons:
+        return FailureKind.STOPPED, None, "The job was asked to stop."
+    if StopReason.DEADLINE in reasons:
+        return FailureKind.DEADLINE, None, "The attempt ran past its deadline."
+    if StopReason.ORPHANED in reasons:
+        return FailureKind.PREEMPTED, None, "Nobody drove the job any more, so its hosts left."
+    return None
+
+
+def _platform_took_it(hosts: list[HostObservation]) -> _Cause:
+    for host in hosts:
+        if host.disruption:
+            return FailureKind.PREEMPTED, host.host, f"The platform took the host away: {host.disruption}."
+        if host.record and host.record.stop_reason == StopReason.NOTICE:
+            return FailureKind.PREEMPTED, host.host, f"Host {host.host} was told to leave ({_saved(host.record)})."
+    return None
+
+
+def _host_is_gone(hosts: list[HostObservation]) -> _Cause:
+    """A host without a record, or whose program was killed from outside."""
+    for host in hosts:
+        if host.record is None:
+            how = f"signal {host.signal}" if host.signal else host.reason or "no trace"
+            return FailureKind.HOST_LOST, host.host, f"Host {host.host} is gone without a record ({how})."
+        if host.record.program_signal and not _is_crash(host.record) and not host.record.lost_peer:
+            name = _signal_name(host.record.program_signal)
+            return FailureKind.HOST_LOST, host.host, f"The program of host {host.host} was killed by {name}."
+    return None
+
+
+_RUNNER_CODES = {
+    ExitCode.WRONG_SLICE: FailureKind.WRONG_TOPOLOGY,
+    ExitCode.PAYLOAD_REFUSED: FailureKind.REFUSED,
+    ExitCode.STALLED: FailureKind.STALLED,
+}
+
+
+def _runner_says(hosts: list[HostObservation]) -> _Cause:
+    for host in hosts:
+        kind = _RUNNER_CODES.get(host.record.exit_code) if host.record else None  # type: ignore[call-overload]
+        if kind:
+            return kind, host.host, _error_line(host)
+    return None
+
+
+def _program_raised(hosts: list[HostObservation]) -> _Cause:
+    """Among exceptions of programs the first in time; lost peers are never the cause."""
+    raised = [host for host in hosts if host.record and host.has_failed and not host.record.lost_peer]
+    if not raised:
+        return _none_joined(hosts)
+    first = min(raised, key=lambda host: (host.record.ended_since_join, host.host))  # type: ignore[union-attr]
+    kind = FailureKind.OUT_OF_MEMORY if _is_out_of_memory(first) else FailureKind.PROGRAM_ERROR
+    return kind, first.host, _error_line(first)
+
+
+def _none_joined(hosts: list[HostObservation]) -> _Cause:
+    if any(host.joined for host in hosts):
+        return None
+    return FailureKind.COULD_NOT_JOIN, None, "The hosts did not find each other in time."
+
+
+def _is_crash(record: HostRecord) -> bool:
+    return record.program_signal in _CRASH_SIGNALS
+
+
+def _is_out_of_memory(host: HostObservation) -> bool:
+    error = host.record.error if host.record else None
+    return error is not None and (error.type == "MemoryError" or error.message.startswith("RESOURCE_EXHAUSTED"))
+
+
+def _error_line(host: HostObservation) -> str:
+    record = host.record
+    if record and record.error:
+        return f"{record.error.type}: {record.error.message}".strip()
+    if record and record.program_signal:
+        return f"The program died of {_signal_name(record.program_signal)}."
+    return f"The program ended with exit code {record.program_code if record else None}."
+
+
+def _describe(host: HostObservation) -> str:
+    """One line of evidence per host."""
+    record = host.record
+    if record is None:
+        return f"host {host.host}: no record" + (f", signal {host.signal}" if host.signal else "")
+    parts = [f"host {host.host}: exit {record.exit_code}"]
+    if record.program_signal:
+        parts.append(_signal_name(record.program_signal))
+    if record.stop_reason:
+        parts.append(record.stop_reason)
+    if record.error:
+        parts.append(f"{record.error.type}: {record.error.message.splitlines()[0] if record.error.message else ''}"[:200])
+    return ", ".join(parts)
+
+
+def _saved(record: HostRecord) -> str:
+    step = record.progress.saved_step
+    return "no checkpoint saved" if step is None else f"step {step} saved"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

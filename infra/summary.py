@@ -1,0 +1,117 @@
+"""How did the job go? A table, the steps lost and done again, and the loss as a picture."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from prefect_tpu.infra.contract import Event
+from prefect_tpu.infra.job import AttemptSummary, JobResult
+from prefect_tpu.infra.launcher.ledger import Ledger
+from prefect_tpu.infra.storage import LocalStorage
+
+PICTURE = "loss.png"
+LEADER = "host0"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steps:
+    """Of one attempt: how many steps it did, how many of them were done before, how many its end lost."""
+
+    done: int
+    again: int
+    lost: int
+
+
+def steps(attempts: Sequence[AttemptSummary]) -> tuple[Steps, ...]:
+    """Counted from the first, last and saved step of each attempt.
+
+    A step is lost where an attempt ended after it without a checkpoint of it or
+    a later one, and done again where an earlier attempt had done it.
+    """
+    counted, furthest = [], -1
+    for attempt in attempts:
+        if attempt.first_step is None or attempt.last_step is None:
+            counted.append(Steps(done=0, again=0, lost=0))
+            continue
+        again = max(0, min(furthest, attempt.last_step) - attempt.first_step + 1)
+        lost = 0 if attempt.failure is None else attempt.last_step - _kept(attempt)
+        counted.append(Steps(done=attempt.last_step - attempt.first_step + 1, again=again, lost=lost))
+        furthest = max(furthest, attempt.last_step)
+    return tuple(counted)
+
+
+def _kept(attempt: AttemptSummary) -> int:
+    """The last step that its end did not lose: saved here, or before it began."""
+    assert attempt.first_step is not None
+    return max(attempt.saved_step if attempt.saved_step is not None else -1, attempt.first_step - 1)
+
+
+COLUMNS = ("attempt", "accelerator", "ended as", "host", "seconds", "steps", "lost", "done again")
+
+
+def rows(result: JobResult) -> list[tuple[str, ...]]:
+    """One row per attempt, under `COLUMNS`."""
+    return [_row(attempt, count) for attempt, count in zip(result.attempts, steps(result.attempts), strict=True)]
+
+
+def _row(attempt: AttemptSummary, count: Steps) -> tuple[str, ...]:
+    host = attempt.failure.host if attempt.failure else None
+    span = "" if attempt.first_step is None else f"{attempt.first_step}–{attempt.last_step}"
+    return (
+        str(attempt.number),
+        attempt.accelerator,
+        attempt.outcome,
+        "" if host is None else str(host),
+        f"{(attempt.ended or attempt.started) - attempt.started:.1f}",
+        span,
+        str(count.lost),
+        str(count.again),
+    )
+
+
+def markdown(result: JobResult, picture: Path | None) -> str:
+    """The same for Prefect's artifacts."""
+    lines = ["| " + " | ".join(COLUMNS) + " |", "|" + " --- |" * len(COLUMNS)]
+    lines += ["| " + " | ".join(row) + " |" for row in rows(result)]
+    end = [f"**{result.state}** · output `{result.output}`"]
+    if result.failure is not None:
+        end.append(f"{result.failure.kind}: {result.failure.message} {result.failure.advice}")
+    if picture is not None:
+        end.append(f"Loss: `{picture}`")
+    return "\n".join(lines) + "\n\n" + "\n\n".join(end) + "\n"
+
+
+def draw_loss(result: JobResult) -> Path | None:
+    """`loss.png` in the job's output, a line per attempt; None where the program reported no loss."""
+    storage = LocalStorage(result.output)
+    curves = [(attempt, curve) for attempt in result.attempts if (curve := _losses(storage, attempt.number))]
+    if not curves:
+        return None
+    from matplotlib.figure import Figure  # slow to import, and only a run that has a loss needs it
+
+    figure = Figure(figsize=(8, 4.5), layout="constrained")
+    axes = figure.subplots()
+    for attempt, curve in curves:
+        label = f"attempt {attempt.number}: {attempt.outcome}"
+        (line,) = axes.plot([step for step, _ in curve], [loss for _, loss in curve], label=label)
+        if attempt.failure is not None:
+            axes.plot(*curve[-1], marker="x", color=line.get_color(), markersize=10, markeredgewidth=2)
+    axes.set(title=f"{result.job}: {result.state}", xlabel="step", ylabel="loss")
+    axes.legend()
+    axes.grid(alpha=0.3)
+    path = storage.path(PICTURE)
+    figure.savefig(path, dpi=120)
+    return path
+
+
+def _losses(storage: LocalStorage, attempt: int) -> list[tuple[int, float]]:
+    """(step, loss) as the leader reported them."""
+    found = [
+        (int(event["step"]), float(event["metrics"]["loss"]))
+        for event in Ledger(storage).read(attempt, LEADER)
+        if event["event"] == Event.STEP and "loss" in event.get("metrics", {})
+    ]
+    return [(step, loss) for step, loss in found if math.isfinite(loss)]
