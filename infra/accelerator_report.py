@@ -40,8 +40,9 @@ Every name by number, every GPU machine, and `cpu`. Generated: `python -m prefec
 | `cpu`, `cpu-2x1` | this machine: hosts x devices of each, on the local backend only |
 
 With `--dialect chips` (`dialect="chips"`) the number counts chips in every generation, as Kinetic's names do:
-`v5p-16` is then 16 chips, and a bare `v5p` has Kinetic's default size. One thing differs from Kinetic:
-`v6e-8` is one host of eight chips; `v6e-8@ct6e-standard-4t` is Kinetic's pair of hosts.
+`v5p-16` is then 16 chips, and a bare `v5p` has Kinetic's default size. Other than with Kinetic, `v6e-8` is one host
+of eight chips (`v6e-8@ct6e-standard-4t` is its pair of hosts), and a count without a model (`tpu:8`, `gpu:1`), `cpu:4`
+and `v3-2048`, which is larger than any v3, are refused.
 
 """
 
