@@ -1,0 +1,53 @@
+"""Only a sealed checkpoint whose files are all there counts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from prefect_tpu.infra.contract import read_json
+from prefect_tpu.infra.layout import checkpoint_seal
+from prefect_tpu.infra.plan import RestorePoint
+from prefect_tpu.infra.training import seals
+
+
+def written(root: Path, attempt: int, step: int) -> RestorePoint:
+    folder = root / str(attempt) / str(step) / "state"
+    folder.mkdir(parents=True)
+    (folder / "array").write_bytes(b"12345")
+    return RestorePoint(attempt=attempt, step=step)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "checkpoints"
+
+
+def test_a_seal_lists_the_files_and_lies_where_the_layout_says(root: Path) -> None:
+    point = written(root, 2, 40)
+    assert seals.seal(root, point, devices=16, hosts=4)
+    assert not seals.seal(root, point, devices=16, hosts=4)
+    content = read_json((root.parent / checkpoint_seal(2, 40)).read_bytes(), "seal")
+    assert content == {
+        "version": 1, "attempt": 2, "step": 40, "devices": 16, "hosts": 4, "files": {"state/array": 5}
+    }  # fmt: skip
+
+
+def test_unsealed_torn_and_shortened_checkpoints_do_not_count(root: Path) -> None:
+    assert not seals.is_whole(root, written(root, 1, 10))
+    torn, short, whole = (written(root, 1, step) for step in (20, 30, 40))
+    for point in (torn, short, whole):
+        seals.seal(root, point)
+    (root / "1/20/state/array").unlink()
+    (root / "1/30/state/array").write_bytes(b"123")
+    assert [seals.is_whole(root, point) for point in (torn, short, whole)] == [False, False, True]
+
+
+def test_the_newest_is_the_highest_whole_step(root: Path) -> None:
+    assert seals.newest_whole(root) is None
+    for attempt, step in ((1, 100), (2, 100), (2, 90), (3, 120)):
+        seals.seal(root, written(root, attempt, step))
+    (root / "3/120/state/array").unlink()
+    written(root, 4, 200)
+    assert seals.newest_whole(root) == RestorePoint(attempt=2, step=100)
