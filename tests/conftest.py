@@ -1,4 +1,4 @@
-"""What every test starts from: an empty home, no Prefect server, JAX on the CPU."""
+"""What every test starts from: an empty home, no Prefect server, JAX on the CPU, no deadline per example."""
 
 from __future__ import annotations
 
@@ -7,7 +7,12 @@ import shutil
 import tempfile
 from pathlib import Path
 
+import hypothesis
 import pytest
+
+# A busy machine is not a defect; what continuous integration tries must be the same every time.
+hypothesis.settings.register_profile("house", deadline=None, derandomize="CI" in os.environ)
+hypothesis.settings.load_profile("house")
 
 # Before any import of Prefect or JAX: both read their settings while they are imported.
 _HOME = Path(tempfile.mkdtemp(prefix="prefect-tpu-test-"))
