@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
+from prefect_tpu.infra import layout
 from prefect_tpu.infra.contract import Event
 from prefect_tpu.infra.errors import CouldNotJoin, UsageError, WrongSlice
 from prefect_tpu.infra.plan import HostPlan
-from prefect_tpu.infra.training import agreement
+from prefect_tpu.infra.training import agreement, meeting
 from prefect_tpu.infra.training.context import Context, context
 from prefect_tpu.infra.training.progress import progress
 
 # After this long without a sign of life JAX gives a host up and ends the others.
 # JAX's 100 s are long for a slice that costs money; a starved machine still makes 60 s.
 HEARTBEAT_SECONDS = 60
+INITIALIZE_SECONDS = 60  # for JAX itself, when all hosts are known to be there
 
 _JAX_BACKENDS = {"cpu": "cpu", "cuda": "gpu", "tpu": "tpu"}
 _joined: Context | None = None
@@ -48,19 +49,22 @@ def _initialize(here: Context) -> None:
     if jax.distributed.is_initialized():
         return
     plan = here.plan
+    meeting.wait_for_hosts(
+        plan.coordinator, layout.attempt_name(plan.job, plan.attempt), here.host, plan.hosts, plan.join_timeout
+    )
     try:
         jax.distributed.initialize(
             coordinator_address=plan.coordinator,
             num_processes=plan.hosts,
             process_id=here.host,
-            initialization_timeout=math.ceil(plan.join_timeout),
+            initialization_timeout=INITIALIZE_SECONDS,
             heartbeat_timeout_seconds=HEARTBEAT_SECONDS,
             **_bind(plan.coordinator),
         )
     except jax.errors.JaxRuntimeError as exc:
         raise CouldNotJoin(
-            f"Host {here.host} of job {plan.job!r} did not meet the other {plan.hosts - 1} at {plan.coordinator}"
-            f" within {plan.join_timeout:g} s. Look at the logs of the others: one may not have started."
+            f"Host {here.host} of job {plan.job!r} met the other {plan.hosts - 1} at {plan.coordinator}, but JAX did"
+            f" not: {exc}. Look at the logs of the others: one has ended since."
         ) from exc
     except RuntimeError as exc:  # JAX's own answer when it is too late
         raise UsageError(

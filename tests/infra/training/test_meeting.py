@@ -1,0 +1,62 @@
+"""Hosts meet before JAX is asked: complete or not at all, and whoever is missing is named."""
+
+from __future__ import annotations
+
+import socket
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+
+import pytest
+
+from prefect_tpu.infra.errors import CouldNotJoin
+from prefect_tpu.infra.training.meeting import wait_for_hosts
+
+WORD = "digits-3"
+
+
+def free_address() -> str:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{sock.getsockname()[1]}"
+
+
+def meet(pool: ThreadPoolExecutor, address: str, host: int, hosts: int, **changes: object) -> Future[None]:
+    values = {"word": WORD, "timeout": 30.0, **changes}
+    return pool.submit(wait_for_hosts, address, host=host, hosts=hosts, **values)  # type: ignore[arg-type]
+
+
+def test_all_go_on_when_the_last_one_is_there() -> None:
+    address = free_address()
+    with ThreadPoolExecutor(4) as pool:
+        early = [meet(pool, address, host, 4) for host in (3, 0, 1)]
+        assert not wait(early, timeout=0.3).done
+        for future in [*early, meet(pool, address, 2, 4)]:
+            future.result(timeout=30)
+    with socket.create_server(("127.0.0.1", int(address.rpartition(":")[2]))) as server:
+        assert server.fileno() > 0  # the port is JAX's now
+
+
+def test_who_is_missing_is_named() -> None:
+    address = free_address()
+    with ThreadPoolExecutor(2) as pool:
+        leader = meet(pool, address, 0, 12, timeout=0.5)
+        other = meet(pool, address, 5, 12, timeout=0.5)
+        with pytest.raises(CouldNotJoin, match=r"of its 12 hosts 1, 2, 3, 4, 6, 7, 8, 9 and 2 more did not come"):
+            leader.result()
+        with pytest.raises(CouldNotJoin, match=r"Host 5 of digits-3 was not called by the leader at 127\.0\.0\.1"):
+            other.result()
+
+
+def test_strangers_and_stragglers_are_not_counted() -> None:
+    address = free_address()
+    port = int(address.rpartition(":")[2])
+    with ThreadPoolExecutor(3) as pool:
+        leader = meet(pool, address, 0, 2)
+        straggler = meet(pool, address, 1, 2, word="digits-2", timeout=1.0)
+        with pytest.raises(CouldNotJoin):
+            straggler.result()
+        with socket.create_connection(("127.0.0.1", port)) as stranger:
+            stranger.sendall(b"GET / HTTP/1.1\r\n\xff\n")
+            assert stranger.recv(1) == b""
+        assert not leader.done()
+        meet(pool, address, 1, 2).result(timeout=30)
+        leader.result(timeout=30)
