@@ -1,16 +1,18 @@
 """How does a program say how far it is, without slowing its steps?
 
-A JAX value is computed after the call that returned it, so looking at it would
-stop the program. A report waits for its values only at the first step and at
-the end; in between it shows the newest ones that are ready.
+A JAX value is computed after the call that returned it. Looking at it at once
+would leave the chips idle between steps; never waiting lets a program run far
+ahead of its chips, so that its heartbeat lies and a preemption must wait for a
+long queue. So a report waits for the values of the one before the last.
 """
 
 from __future__ import annotations
 
 import atexit
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from prefect_tpu.infra.contract import Event
 from prefect_tpu.infra.errors import UsageError
@@ -20,6 +22,12 @@ from prefect_tpu.infra.training.rehearse import Rehearsal
 
 SHORTEST_PAUSE = 0.1  # seconds between two writes
 EVENT_SHARE = 0.001  # of the time so far between two step events: a long run's ledger stays small
+STEPS_AHEAD = 2  # reports whose values may still be computed; enough to keep the chips busy
+
+
+class Report(NamedTuple):
+    step: int
+    metrics: Mapping[str, Any]
 
 
 class Reports:
@@ -27,19 +35,18 @@ class Reports:
 
     def __init__(self, files: ProgressFiles, rehearsal: Rehearsal, clock: Callable[[], float] = time.monotonic) -> None:
         self._files, self._rehearsal, self._clock = files, rehearsal, clock
-        self._step: int | None = None
-        self._newest: tuple[int, Mapping[str, Any]] | None = None
-        self._waiting: tuple[int, Mapping[str, Any]] | None = None
+        self._recent: deque[Report] = deque(maxlen=STEPS_AHEAD + 1)  # the newest last
+        self._shown: Report | None = None
         self._began = self._written_at = self._event_at = clock()
 
     def add(self, step: int, metrics: Mapping[str, Any]) -> None:
-        first, self._step = self._step is None, step
-        self._newest = (step, metrics)
-        self._waiting = self._waiting or self._newest
+        self._recent.append(Report(step, metrics))
+        if len(self._recent) > STEPS_AHEAD:
+            _wait(self._recent[0].metrics)
         now = self._clock()
-        if first:
-            self._files.update(step=step, first_step=step)
-            self._show(self._newest, now, event=True)
+        if self._shown is None:
+            self._files.update(first_step=step)
+            self._show(self._recent[-1], now)
         elif now - self._written_at >= SHORTEST_PAUSE:
             self._write(now)
         self._rehearsal.strike(step, self.flush)
@@ -47,35 +54,40 @@ class Reports:
     def flush(self) -> None:
         """Bring the files up to the newest report, waiting for its values."""
         self.flush_step()
-        if self._newest is not None and not _is_gone(self._newest[1]):
-            self._show(self._newest, self._clock(), event=True)
+        if self._recent and not _is_gone(self._recent[-1].metrics):
+            self._show(self._recent[-1], self._clock())
 
     def flush_step(self) -> None:
         """Bring the step alone up to date: after a failure the values may never come."""
-        if self._step is not None and self._files.current.step != self._step:
-            self._files.update(step=self._step)
+        if self._recent and self._files.current.step != self._recent[-1].step:
+            self._files.update(step=self._recent[-1].step)
 
     def _write(self, now: float) -> None:
         """Show the newest report whose values are there; the step goes on meanwhile."""
-        self._written_at = now
-        due = now - self._event_at >= max(SHORTEST_PAUSE, EVENT_SHARE * (now - self._began))
-        for report in (self._newest, self._waiting):
-            if report is not None and _is_ready(report[1]):
-                return self._show(report, now, event=due)
-        if self._waiting is not None and _is_gone(self._waiting[1]):
-            self._waiting = None
-        self._files.update(step=self._step)
+        ready = next((report for report in reversed(self._recent) if _is_ready(report.metrics)), None)
+        if ready is None:
+            self._written_at = now
+            self.flush_step()
+        else:
+            pause = max(SHORTEST_PAUSE, EVENT_SHARE * (now - self._began))
+            self._show(ready, now, event=now - self._event_at >= pause)
 
-    def _show(self, report: tuple[int, Mapping[str, Any]], now: float, *, event: bool) -> None:
-        step, metrics = report
-        self._waiting = None
-        self._newest = None if report is self._newest else self._newest
-        values = {name: _number(name, value) for name, value in metrics.items()}
-        self._written_at = now
-        self._files.update(step=self._step, metrics=values)
+    def _show(self, report: Report, now: float, *, event: bool = True) -> None:
+        if report is self._shown:
+            return self.flush_step()
+        values = {name: _number(name, value) for name, value in report.metrics.items()}
+        self._written_at, self._shown = now, report
+        self._files.update(step=self._recent[-1].step, metrics=values)
         if event:
             self._event_at = now
-            self._files.event(Event.STEP, step=step, **values)
+            self._files.event(Event.STEP, step=report.step, **values)
+
+
+def _wait(metrics: Mapping[str, Any]) -> None:
+    if not _is_gone(metrics):
+        for value in metrics.values():
+            if hasattr(value, "block_until_ready"):
+                value.block_until_ready()
 
 
 def _is_ready(metrics: Mapping[str, Any]) -> bool:
@@ -109,8 +121,8 @@ def reports() -> Reports:
 def report(step: int, **metrics: Any) -> None:
     """Say that `step` is done: a heartbeat, with numbers worth showing.
 
-    Cheap enough for every step: it writes at most ten times a second and does not
-    wait for JAX. In a rehearsal, this is where a drill strikes.
+    Cheap enough for every step: it writes at most ten times a second, and waits only
+    for the values reported two calls before. In a rehearsal, this is where a drill strikes.
 
     Args:
         step: the step that was done.

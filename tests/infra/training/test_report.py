@@ -26,6 +26,10 @@ class Value:
     def is_ready(self) -> bool:
         return self.ready
 
+    def block_until_ready(self) -> None:
+        assert not self.deleted
+        self.ready = True
+
     def is_deleted(self) -> bool:
         return self.deleted
 
@@ -78,16 +82,23 @@ def test_writes_are_a_tenth_of_a_second_apart(program: Program) -> None:
     assert program.progress["step"] >= 990
 
 
-def test_a_value_that_is_not_ready_is_not_waited_for(program: Program) -> None:
-    program.step(0, 1.0, loss=Value(9.0))
-    slow = Value(8.0, ready=False)
-    program.step(1, 1.0, loss=slow)
-    program.step(2, 1.0, loss=Value(7.0, ready=False))
-    assert (program.progress["step"], program.progress["metrics"]) == (2, {"loss": 9.0})
-    slow.ready = True
-    program.step(3, 1.0, loss=Value(6.0, ready=False))
-    assert (program.progress["step"], program.progress["metrics"]) == (3, {"loss": 8.0})
+def test_values_of_the_last_two_steps_are_not_waited_for(program: Program) -> None:
+    values = [Value(float(10 - step), ready=False) for step in range(5)]
+    for step in range(3):
+        program.step(step, 1.0, loss=values[step])
+    assert [value.ready for value in values[:3]] == [True, False, False]
+    assert (program.progress["step"], program.progress["metrics"]) == (2, {"loss": 10.0})
+    program.step(3, 1.0, loss=values[3])
+    assert [value.ready for value in values[:4]] == [True, True, False, False]
+    assert (program.progress["step"], program.progress["metrics"]) == (3, {"loss": 9.0})
     assert [event["step"] for event in program.events] == [0, 1]
+
+
+def test_the_newest_value_that_is_ready_is_shown(program: Program) -> None:
+    program.step(0, 1.0, loss=Value(9.0))
+    program.step(1, 1.0, loss=Value(8.0))
+    program.step(2, 1.0, loss=Value(7.0, ready=False))
+    assert (program.progress["step"], program.progress["metrics"]) == (2, {"loss": 8.0})
 
 
 def test_a_value_donated_to_a_later_step_is_passed_over(program: Program) -> None:
