@@ -54,18 +54,24 @@ class Checkpoints:
         self._written: int | None = None
 
     def __enter__(self) -> Checkpoints:
+        self._notice: Notice = AgreedNotice() if agreement.peers() > 1 else OwnNotice()
+        self._notice.begin()  # first: a notice that comes while Orbax is loaded must be heard too
+        try:
+            self._open()
+        except BaseException:
+            self._notice.end()
+            raise
+        return self
+
+    def _open(self) -> None:
         here = context()
         root, attempt, self._start = _in_job(here) if here is not None else _outside(self._directory)
         self._store = Store(root, attempt, _tell_saved)
-        peers = agreement.peers()
         self._schedule = Schedule(
             every=self._every or (here.plan.checkpoint_every if here is not None else EVERY),
             agree=_agree,
-            longest=schedule.LONGEST_WAIT if peers > 1 else 1,
+            longest=schedule.LONGEST_WAIT if agreement.peers() > 1 else 1,
         )
-        self._notice: Notice = AgreedNotice() if peers > 1 else OwnNotice()
-        self._notice.begin()
-        return self
 
     def restore(self, state: State) -> tuple[State, int]:
         """(the saved state, the step to go on with); the given state and 0 where nothing was saved.
