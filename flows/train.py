@@ -7,8 +7,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from prefect import flow
+from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
-from prefect.states import Cancelled, State
+from prefect.states import Cancelled
 from pydantic import BaseModel, Field
 
 from prefect_tpu.infra.errors import JobFailed

@@ -93,7 +93,9 @@ class SliceJob:
     def from_json(cls, raw: bytes | str) -> SliceJob:
         data = contract.read_json(raw, "job.json")
         known = {f.name for f in fields(cls)}
-        values = {key: tuple(value) if isinstance(value, list) else value for key, value in data.items()}
+        values: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in data.items()
+        }
         return cls(
             **{key: value for key, value in values.items() if key in known - {"program"}},
             program=Program.from_json(data["program"]),

@@ -7,8 +7,8 @@ from uuid import UUID
 
 import httpx
 from prefect.client.orchestration import get_client
+from prefect.client.schemas.objects import State
 from prefect.exceptions import PrefectHTTPStatusError
-from prefect.states import State
 
 
 def asks_to_stop(flow_run_id: UUID) -> Callable[[], str | None]:

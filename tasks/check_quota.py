@@ -6,9 +6,9 @@ from prefect import get_run_logger, task
 from prefect.cache_policies import NO_CACHE
 
 from prefect_tpu.infra.backends import open_backend
-from prefect_tpu.infra.errors import JobFailed
+from prefect_tpu.infra.errors import FailureKind, JobFailed
 from prefect_tpu.infra.job import SliceJob
-from prefect_tpu.infra.policy.failures import FailureKind, failure
+from prefect_tpu.infra.policy.failures import failure
 from prefect_tpu.infra.policy.quota import missing
 from prefect_tpu.infra.state import Offer
 

@@ -19,5 +19,7 @@ def collect_results(result: JobResult) -> dict[str, Any]:
     create_markdown_artifact(
         key=f"attempts-{result.job}", markdown=markdown(result, picture), description=f"Job {result.job}"
     )
-    get_run_logger().info("Job %s %s after %d attempts: %s", result.job, result.state, len(result.attempts), result.output)
+    get_run_logger().info(
+        "Job %s %s after %d attempts: %s", result.job, result.state, len(result.attempts), result.output
+    )
     return result.to_json()

@@ -87,7 +87,9 @@ class Backend(Protocol):
         """Complete snapshots: the first at once, then on each change, at least every 30 s."""
         ...
 
-    def logs(self, handle: Handle, hosts: tuple[int, ...] | None = None, follow: bool = False) -> AsyncGenerator[LogLine, None]:
+    def logs(
+        self, handle: Handle, hosts: tuple[int, ...] | None = None, follow: bool = False
+    ) -> AsyncGenerator[LogLine, None]:
         """Lines of the given hosts (all by default), in the order each host wrote them."""
         ...
 

@@ -7,6 +7,10 @@ from collections.abc import Mapping
 from prefect_tpu.infra.contract import Env
 from prefect_tpu.infra.plan import HostPlan
 
+# XLA sizes its CPU thread pool by NPROC. With one thread per device, programs in flight starve each other's
+# collectives: four processes of four devices hung within 315 steps on two cores, and never with 32 threads.
+CPU_THREADS = 32
+
 # The orchestrator's own: a program that talks to Prefect must be given a key on purpose.
 _WITHHELD = ("PREFECT_API_KEY", "PREFECT_API_AUTH_STRING")
 _WITHHELD_PREFIXES = ("PREFECT__", "PREFECT_SERVER_")
@@ -30,7 +34,12 @@ def _devices(plan: HostPlan) -> dict[str, str]:
         visible = ",".join(str(i) for i in range(plan.devices_per_host))
         return {"JAX_PLATFORMS": "cuda,cpu", "CUDA_VISIBLE_DEVICES": visible}
     if plan.platform == "cpu":
-        return {"JAX_PLATFORMS": "cpu", "JAX_NUM_CPU_DEVICES": devices, "TPU_SKIP_MDS_QUERY": "1"}
+        return {
+            "JAX_PLATFORMS": "cpu",
+            "JAX_NUM_CPU_DEVICES": devices,
+            "TPU_SKIP_MDS_QUERY": "1",
+            "NPROC": str(max(CPU_THREADS, 8 * plan.devices_per_host)),
+        }
     return {}
 
 

@@ -60,5 +60,3 @@ def _rank(point: RestorePoint) -> tuple[int, int]:
 def _seals(storage: LocalStorage) -> Iterable[str]:
     folder = storage.path("checkpoints")
     return (f"checkpoints/{path.parent.name}/{path.name}" for path in folder.glob("*/*.sealed.json"))
-
-

@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import aclosing
-from typing import cast
 
 import anyio
 import anyio.to_thread
@@ -35,8 +34,8 @@ from prefect_tpu.infra.launcher.step import (
     Watch,
     step,
 )
-from prefect_tpu.infra.state import HostPhase, JobEvent, JobState, Observation, Offer, Waiting, move
 from prefect_tpu.infra.plan import HostPlan
+from prefect_tpu.infra.state import HostPhase, JobEvent, JobState, Observation, Offer, move
 from prefect_tpu.infra.storage import LocalStorage
 
 LOOK_SECONDS = 0.5  # how often a wish to stop and a free slice are looked for
@@ -227,7 +226,7 @@ class JobDriver:
             self._refused[action.offer] = answer.reason
             self._say(action.number, f"{action.offer.accelerator} cannot be had: {answer.reason}")
         else:
-            self._say(action.number, f"waiting for a slice: {cast(Waiting, answer).reason}")
+            self._say(action.number, f"waiting for a slice: {answer.reason}")
             await anyio.sleep(LOOK_SECONDS)
 
     async def _submit(self, action: Submit) -> None:
@@ -319,9 +318,7 @@ class JobDriver:
         self._handle = self._following = self._observation = self._failing_since = self._stopping_since = None
         if not isinstance(step(self._view()), Finish):
             self._move(JobEvent.RETRY_DUE)
-        self._listen(
-            News(job=self.job.name, state=self._state, attempt=number, text=_ended(summary), ended=summary)
-        )
+        self._listen(News(job=self.job.name, state=self._state, attempt=number, text=_ended(summary), ended=summary))
         await self._prune()
 
     def _summary(self, number: int, failure: Failure | None) -> AttemptSummary:

@@ -161,9 +161,7 @@ def _after_end(view: View) -> Action:
     assert cause is not None, "a succeeded attempt is the job's end"
     if cause.kind is FailureKind.STOPPED:
         return Finish(state=JobState.STOPPED, failure=cause)
-    decision = restarts.after(
-        view.ended, max_preemptions=view.job.max_preemptions, max_failures=view.job.max_failures
-    )
+    decision = restarts.after(view.ended, max_preemptions=view.job.max_preemptions, max_failures=view.job.max_failures)
     if isinstance(decision, restarts.GiveUp):
         return Finish(state=JobState.FAILED, failure=cause)
     left = decision.wait_seconds - view.since_last_end

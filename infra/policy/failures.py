@@ -179,7 +179,9 @@ def _describe(host: HostObservation) -> str:
     if record.stop_reason:
         parts.append(record.stop_reason)
     if record.error:
-        parts.append(f"{record.error.type}: {record.error.message.splitlines()[0] if record.error.message else ''}"[:200])
+        parts.append(
+            f"{record.error.type}: {record.error.message.splitlines()[0] if record.error.message else ''}"[:200]
+        )
     return ", ".join(parts)
 
 
