@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import re
 
-# Exception types of JAX, torch and gloo that carry errors of communication.
-_TYPES = frozenset({"JaxRuntimeError", "XlaRuntimeError", "DistBackendError", "DistNetworkError", "RuntimeError"})
+# Exception types of JAX, torch and gloo that carry errors of communication. JAX's cached dispatch raises ValueError.
+_TYPES = frozenset(
+    {"JaxRuntimeError", "XlaRuntimeError", "DistBackendError", "DistNetworkError", "RuntimeError", "ValueError"}
+)
 
 SIGNS = (
     r"Gloo .*(failed|timed? ?out)",
