@@ -180,7 +180,7 @@ class HostRecord:
                     "result": data["result"] and ResultInfo(**_known(ResultInfo, data["result"])),
                 }
             )
-        except (KeyError, TypeError) as exc:
+        except (KeyError, TypeError, AttributeError) as exc:
             raise ContractError(f"A host's record lacks or mistypes a field: {exc}.") from exc
 
 
@@ -193,6 +193,7 @@ def _known(cls: type[Any], data: dict[str, Any]) -> dict[str, Any]:
 def _shorten(error: dict[str, str], excess: int) -> dict[str, str]:
     """Cut the longest text: the traceback's head, the message's tail."""
     key = max(error, key=lambda name: len(json.dumps(error[name])))
-    keep = max(0, len(error[key]) - max(excess, 16))
+    size = len(json.dumps(error[key]))
+    keep = len(error[key]) * max(0, size - max(excess, 16)) // size  # one character may be many bytes of JSON
     text = error[key][-keep:] if key == "traceback" else error[key][:keep]
     return {**error, key: text if keep else ""}

@@ -171,6 +171,7 @@ def name_from_run(flow_run_id: str) -> str:
 
 def check_same(asked: SliceJob, stored: SliceJob) -> None:
     """Raise `Conflict`, naming the fields, where a job of this name was asked for differently."""
+    asked = SliceJob.from_json(asked.to_json())  # as it would be stored: JSON turns tuples into lists
     differing = [f.name for f in fields(asked) if getattr(asked, f.name) != getattr(stored, f.name)]
     if "program" in differing:
         differing.remove("program")

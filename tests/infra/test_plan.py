@@ -1,0 +1,45 @@
+"""A plan reads as it was written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from prefect_tpu.infra.contract import ContractError
+from prefect_tpu.infra.job import Program
+from prefect_tpu.infra.plan import HostPlan, RestorePoint
+
+MakePlan = Callable[..., HostPlan]
+
+
+def full(make_plan: MakePlan) -> HostPlan:
+    return make_plan(
+        program=Program(kind="command", target="python", arguments=("a.py", "1"), payload="c" * 64),
+        data={"digits": "d" * 64},
+        env={"A": "b"},
+        restore=RestorePoint(attempt=2, step=40),
+        deadline=60.0,
+        drills=("kill@step=3",),
+        search_path=("/code",),
+    )
+
+
+def test_a_plan_survives_json(make_plan: MakePlan) -> None:
+    for plan in (make_plan(), full(make_plan)):
+        assert HostPlan.from_json(plan.to_json()) == plan
+        assert HostPlan.from_json(plan.to_json()).to_json() == plan.to_json()
+
+
+def test_one_more_field_of_a_later_release_is_no_obstacle(make_plan: MakePlan) -> None:
+    raw = json.dumps({**json.loads(full(make_plan).to_json()), "colour": "blue"})
+    assert HostPlan.from_json(raw) == full(make_plan)
+
+
+def test_a_newer_or_damaged_plan_is_refused(make_plan: MakePlan) -> None:
+    newer = json.dumps({**json.loads(make_plan().to_json()), "version": 99})
+    with pytest.raises(ContractError, match=r"plan\.json was written by a newer prefect-tpu"):
+        HostPlan.from_json(newer)
+    with pytest.raises(ContractError, match=r"plan\.json is damaged"):
+        HostPlan.from_json(make_plan().to_json()[:50])
