@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from importlib import metadata
 from typing import Annotated
 
 import typer
@@ -76,9 +77,7 @@ def accelerators(
 @app.command()
 def version() -> None:
     """Say which prefect-tpu this is."""
-    from prefect_tpu import __version__
-
-    typer.echo(__version__)
+    typer.echo(metadata.version("prefect-tpu"))
 
 
 def _pairs(given: list[str] | None, option: str) -> dict[str, object]:

@@ -52,6 +52,13 @@ class Scratch:
     VALUE = "value"  # what the program returned, encoded
 
 
+class Payload:
+    """Files of a payload that carries a pickled function, beside its code."""
+
+    FUNCTION = "function.pkl"
+    VERSIONS = "versions.json"  # which Python and cloudpickle wrote it
+
+
 class Event(StrEnum):
     """Names of events in a ledger."""
 

@@ -52,6 +52,16 @@ def record(attempt: int, index: int) -> str:
     return f"{host(attempt, index)}/record.json"
 
 
+def started(attempt: int, index: int) -> str:
+    """A runner's claim of its host; create-only, so that a host runs once."""
+    return f"{host(attempt, index)}/started.json"
+
+
+def scratch(attempt: int, index: int) -> str:
+    """Where a host's program and its runner talk to each other."""
+    return f"{host(attempt, index)}/scratch"
+
+
 def log(attempt: int, index: int) -> str:
     return f"{host(attempt, index)}/log"
 

@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from prefect_tpu.infra import layout
+from prefect_tpu.infra.contract import Payload
 from prefect_tpu.infra.errors import UsageError
-from prefect_tpu.infra.host.payload import FUNCTION, VERSIONS
 from prefect_tpu.infra.job import Program, with_payload
 from prefect_tpu.infra.storage import Storage
 
@@ -74,7 +74,11 @@ def pack_function(function: Callable[..., Any], params: Mapping[str, Any]) -> Pa
             f"Function {name!r} cannot be sent: {exc}. Open files, locks and connections inside the function instead."
         ) from exc
     versions = {"python": ".".join(platform.python_version_tuple()[:2]), "cloudpickle": cloudpickle.__version__}
-    files = {FUNCTION: pickled, VERSIONS: json.dumps(versions, sort_keys=True).encode(), **_code_around(function)}
+    files = {
+        Payload.FUNCTION: pickled,
+        Payload.VERSIONS: json.dumps(versions, sort_keys=True).encode(),
+        **_code_around(function),
+    }
     program = Program(kind="function", target=getattr(function, "__qualname__", "function"), params=dict(params))
     return _packed(program, files)
 

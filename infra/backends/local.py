@@ -25,10 +25,10 @@ from prefect_tpu.infra.backends.local_slices import (
     whole_number,
 )
 from prefect_tpu.infra.contract import Env
-from prefect_tpu.infra.host.runner import SCRATCH, STARTED, joined_after, read_progress
 from prefect_tpu.infra.job import SliceJob
 from prefect_tpu.infra.plan import HostPlan
 from prefect_tpu.infra.policy.quota import Limit, missing
+from prefect_tpu.infra.scratch import joined_after, read_progress
 from prefect_tpu.infra.state import HostObservation, HostPhase, Observation, Offer, Waiting
 from prefect_tpu.infra.storage import LocalStorage
 
@@ -112,7 +112,7 @@ class LocalBackend:
         """Start a runner for each host that has none; a runner finds out itself where it is one too many."""
         lock = self._locks[held.handle["slice"]] if held else None
         for host in range(plan.hosts):
-            if not LocalStorage(plan.output).path(f"{layout.host(plan.attempt, host)}/{STARTED}").exists():
+            if not LocalStorage(plan.output).path(layout.started(plan.attempt, host)).exists():
                 self._children[_mark(plan.output, plan.attempt), host] = self._spawn(plan, host, lock)
         return self.attach(plan)
 
@@ -152,7 +152,7 @@ class LocalBackend:
 
     def _look_at(self, handle: Handle, host: int) -> HostObservation:
         storage, attempt = LocalStorage(handle["output"]), handle["attempt"]
-        scratch = storage.path(layout.host(attempt, host)) / SCRATCH
+        scratch = storage.path(layout.scratch(attempt, host))
         progress = read_progress(scratch)
         joined = joined_after(scratch) is not None or progress.step is not None
         alive = self._is_running(handle, host)  # before the record is read: a runner writes it, then ends
@@ -185,10 +185,10 @@ class LocalBackend:
         mark = _mark(handle["output"], handle["attempt"])
         child = self._children.get((mark, host))
         has_ended = child is not None and child.poll() is not None
-        raw = LocalStorage(handle["output"]).get(f"{layout.host(handle['attempt'], host)}/{STARTED}")
+        raw = LocalStorage(handle["output"]).get(layout.started(handle["attempt"], host))
         if raw is None:
             return False if has_ended else None
-        return is_alive(contract.read_json(raw, STARTED)["pid"], mark)
+        return is_alive(contract.read_json(raw, "started.json")["pid"], mark)
 
     async def logs(
         self, handle: Handle, hosts: tuple[int, ...] | None = None, follow: bool = False
@@ -209,8 +209,8 @@ class LocalBackend:
     async def stop(self, handle: Handle) -> None:
         mark = _mark(handle["output"], handle["attempt"])
         for host in range(handle["hosts"]):
-            raw = LocalStorage(handle["output"]).get(f"{layout.host(handle['attempt'], host)}/{STARTED}")
-            if raw is not None and is_alive(pid := contract.read_json(raw, STARTED)["pid"], mark):
+            raw = LocalStorage(handle["output"]).get(layout.started(handle["attempt"], host))
+            if raw is not None and is_alive(pid := contract.read_json(raw, "started.json")["pid"], mark):
                 os.kill(pid, signal.SIGTERM)
 
     async def forget(self, handle: Handle) -> None:

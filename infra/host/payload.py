@@ -10,10 +10,8 @@ import zipfile
 from pathlib import Path
 
 from prefect_tpu.infra import layout
+from prefect_tpu.infra.contract import Payload
 from prefect_tpu.infra.storage import Storage
-
-FUNCTION = "function.pkl"  # the pickled function, for programs of kind `function`
-VERSIONS = "versions.json"  # which Python and cloudpickle wrote it
 
 
 class PayloadRefused(Exception):
@@ -41,7 +39,7 @@ def unpack(storage: Storage, sha256: str, folder: Path) -> None:
 
 def check_versions(folder: Path) -> None:
     """Refuse a function that another Python minor version pickled: its bytecode does not load here."""
-    written = json.loads((folder / VERSIONS).read_text())["python"]
+    written = json.loads((folder / Payload.VERSIONS).read_text())["python"]
     here = ".".join(platform.python_version_tuple()[:2])
     if written != here:
         raise PayloadRefused(

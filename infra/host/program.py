@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from prefect_tpu.infra import contract
-from prefect_tpu.infra.contract import Env, ExitCode, ProgramError, ResultInfo, Scratch
+from prefect_tpu.infra.contract import Env, ExitCode, Payload, ProgramError, ResultInfo, Scratch
 from prefect_tpu.infra.errors import CouldNotJoin, Preempted, WrongSlice
 from prefect_tpu.infra.host import payload
 from prefect_tpu.infra.host.lost_peer import is_lost_peer
@@ -67,7 +67,7 @@ def _unpickle(work: Path) -> Callable[..., Any]:
     payload.check_versions(work)
     import cloudpickle  # the one dependency of a host, and only where a function was sent
 
-    return cloudpickle.loads((work / payload.FUNCTION).read_bytes())  # type: ignore[no-any-return]
+    return cloudpickle.loads((work / Payload.FUNCTION).read_bytes())  # type: ignore[no-any-return]
 
 
 def _import_file(path: Path) -> Any:

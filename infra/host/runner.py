@@ -6,17 +6,15 @@ program once. It ends the whole process group of the program in every case.
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from prefect_tpu.infra import contract, layout
-from prefect_tpu.infra.contract import Env, Event, ExitCode, HostRecord, Progress, Scratch, StopReason
+from prefect_tpu.infra.contract import Env, ExitCode, HostRecord, Scratch, StopReason
 from prefect_tpu.infra.host import payload, records
 from prefect_tpu.infra.host.environment import program_environment
 from prefect_tpu.infra.host.lease import LeaseWatch
@@ -24,13 +22,11 @@ from prefect_tpu.infra.host.ledger import LedgerShipper
 from prefect_tpu.infra.host.program import WORK
 from prefect_tpu.infra.host.signals import Notice
 from prefect_tpu.infra.plan import HostPlan
+from prefect_tpu.infra.scratch import joined_after, read_json, read_progress
 from prefect_tpu.infra.storage import LocalStorage, open_storage
 
 LOOK_SECONDS = 0.05  # how often the program is looked at
 LEASE_LOOK_SECONDS = 1.0
-JOINED_WITHIN_BYTES = 65_536  # hosts meet before they report much
-STARTED = "started.json"
-SCRATCH = "scratch"
 
 
 def main(argv: Sequence[str]) -> int:
@@ -38,10 +34,10 @@ def main(argv: Sequence[str]) -> int:
     plan_path, host = Path(argv[0]), int(argv[1])
     plan = HostPlan.from_json(plan_path.read_bytes())
     storage = open_storage(plan.output)
-    folder = storage.path(layout.host(plan.attempt, host))
-    if not storage.put_if_absent(f"{layout.host(plan.attempt, host)}/{STARTED}", _claim()):
+    scratch = storage.path(layout.scratch(plan.attempt, host))
+    if not storage.put_if_absent(layout.started(plan.attempt, host), _claim()):
         return ExitCode.DONE  # another runner has this host
-    runner = Runner(plan, host, storage, folder / SCRATCH)
+    runner = Runner(plan, host, storage, scratch)
     record = runner.run(plan_path)
     storage.put_if_absent(layout.record(plan.attempt, host), record.to_json())
     return record.exit_code
@@ -146,41 +142,13 @@ class Runner:
     def _ending(self, returncode: int, reason: StopReason | None, killed: bool) -> records.Ending:
         return records.Ending(
             returncode=returncode,
-            outcome=_read_json(self.scratch / Scratch.OUTCOME),
+            outcome=read_json(self.scratch / Scratch.OUTCOME),
             stop_reason=reason,
             killed=killed,
             joined_after=joined_after(self.scratch),
             ended_after=self.age,
             progress=read_progress(self.scratch),
         )
-
-
-def read_progress(scratch: Path) -> Progress:
-    """The program's newest report; empty where it made none."""
-    data = _read_json(scratch / Scratch.PROGRESS) or {}
-    return Progress(
-        step=data.get("step"),
-        first_step=data.get("first_step"),
-        saved_step=data.get("saved_step"),
-        metrics=data.get("metrics") or {},
-    )
-
-
-def joined_after(scratch: Path) -> float | None:
-    """Seconds from the runner's start until all hosts had met; None where they have not."""
-    try:
-        with (scratch / Scratch.EVENTS).open() as file:
-            lines = file.readlines(JOINED_WITHIN_BYTES)
-        return next((e["after"] for e in map(json.loads, lines) if e["event"] == Event.JOINED), None)
-    except (OSError, ValueError, KeyError):
-        return None
-
-
-def _read_json(path: Path) -> dict[str, Any] | None:
-    try:
-        return contract.read_json(path.read_bytes(), path.name)
-    except (OSError, contract.ContractError):
-        return None
 
 
 def _kill_group(group: int) -> None:

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import aclosing
 
 import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
 from prefect_tpu.infra import layout
-from prefect_tpu.infra.backends.base import Attempt, Backend, Handle, Held, Refused
+from prefect_tpu.infra.backends.base import Attempt, Backend, Held, Refused
 from prefect_tpu.infra.errors import Failure
 from prefect_tpu.infra.job import AttemptSummary, JobResult, SliceJob
 from prefect_tpu.infra.launcher import checkpoints, history, values
+from prefect_tpu.infra.launcher.following import Following, follow, look
 from prefect_tpu.infra.launcher.ledger import Ledger
-from prefect_tpu.infra.launcher.news import Listener, News, nobody
+from prefect_tpu.infra.launcher.news import Announcer, Listener, nobody
 from prefect_tpu.infra.launcher.step import (
     Action,
     Attach,
@@ -35,7 +35,7 @@ from prefect_tpu.infra.launcher.step import (
     step,
 )
 from prefect_tpu.infra.plan import HostPlan
-from prefect_tpu.infra.state import HostPhase, JobEvent, JobState, Observation, Offer, move
+from prefect_tpu.infra.state import HostPhase, JobEvent, JobState, Observation, Offer
 from prefect_tpu.infra.storage import LocalStorage
 
 LOOK_SECONDS = 0.5  # how often a wish to stop and a free slice are looked for
@@ -63,20 +63,13 @@ class JobDriver:
         tasks: TaskGroup,
     ) -> None:
         self.job, self.storage, self._backend = job, storage, backend
-        self._listen, self._asks_to_stop, self._tasks = listen, asks_to_stop, tasks
+        self._asks_to_stop, self._tasks = asks_to_stop, tasks
         self._offers = tuple(Offer(accelerator=name) for name in job.accelerators)
         self._ledger = Ledger(storage)
-        self._state = JobState.QUEUED
-        self._said: str | None = None
+        self._tell = Announcer(job.name, listen)
         self._refused: dict[Offer, str] = {}
         self._held: Held | None = None
-        self._handle: Handle | None = None
-        self._following: anyio.CancelScope | None = None
-        self._has_news = anyio.Event()
-        self._broken: Exception | None = None
-        self._observation: Observation | None = None
-        self._failing_since: float | None = None
-        self._stopping_since: float | None = None
+        self._following: Following | None = None
         self._is_leaving = False
         self._next_ask = 0.0
         self._next_prune = 0.0
@@ -131,9 +124,8 @@ class JobDriver:
             history.ask_to_stop(self.storage, reason or "asked before")
             return
         self._is_leaving = True
-        if self._handle is not None:
-            self._stopping_since = self._stopping_since or anyio.current_time()
-            await self._backend.stop(self._handle)
+        if self._following is not None:
+            await self._following.tell_to_leave()
 
     async def end_if_stopped(self) -> None:
         """Write the end of a job that was asked to stop and has nothing left to wait for."""
@@ -175,13 +167,9 @@ class JobDriver:
         numbers = history.attempt_numbers(self.storage)
         if not numbers or history.read_outcome(self.storage, numbers[-1]) is not None:
             return None
-        now = anyio.current_time()
-        return Live(
-            number=numbers[-1],
-            accelerator=history.read_plan(self.storage, numbers[-1]).accelerator,
-            observation=self._observation,
-            failing_for=None if self._failing_since is None else now - self._failing_since,
-            stopping_for=None if self._stopping_since is None else now - self._stopping_since,
+        plan = history.read_plan(self.storage, numbers[-1])
+        return (
+            self._following.live(plan) if self._following else Live(number=plan.attempt, accelerator=plan.accelerator)
         )
 
     def _number(self, action: Action) -> int:
@@ -218,15 +206,15 @@ class JobDriver:
                 await self._finish(action)
 
     async def _provision(self, action: Provision) -> None:
-        self._move(JobEvent.SLICE_WANTED)
+        self._tell.move(JobEvent.SLICE_WANTED)
         answer = await self._backend.provision(self._attempt(action.number), action.offer)
         if isinstance(answer, Held):
             self._held = answer
         elif isinstance(answer, Refused):
             self._refused[action.offer] = answer.reason
-            self._say(action.number, f"{action.offer.accelerator} cannot be had: {answer.reason}")
+            self._tell.say(action.number, f"{action.offer.accelerator} cannot be had: {answer.reason}")
         else:
-            self._say(action.number, f"waiting for a slice: {answer.reason}")
+            self._tell.say(action.number, f"waiting for a slice: {answer.reason}")
             await anyio.sleep(LOOK_SECONDS)
 
     async def _submit(self, action: Submit) -> None:
@@ -237,93 +225,57 @@ class JobDriver:
         if not won:
             plan = history.read_plan(self.storage, action.number)
         self._ledger.write(action.number, "submitted", accelerator=plan.accelerator, hosts=plan.hosts)
-        self._move(JobEvent.SUBMITTED)
-        self._say(action.number, _began(plan))
-        await self._follow(await self._backend.submit(plan, self._held))
+        self._tell.move(JobEvent.SUBMITTED)
+        self._tell.began(plan)
+        await self._follow(plan)
 
     async def _attach(self, action: Attach) -> None:
         """Somebody began this attempt. Hosts that never started are started now, if the slice is ours."""
         plan = history.read_plan(self.storage, action.number)
-        first = await self._first_look(self._backend.attach(plan))
+        first = await look(self._backend, self._backend.attach(plan))
         if any(host.phase is HostPhase.PENDING for host in first.hosts) and self._held is None:
             answer = await self._backend.provision(self._attempt(action.number), Offer(accelerator=plan.accelerator))
             if isinstance(answer, Held):
                 self._held = answer
             elif all(host.phase is HostPhase.PENDING for host in first.hosts):
-                self._say(action.number, f"waiting for a slice: {answer.reason}")
+                self._tell.say(action.number, f"waiting for a slice: {answer.reason}")
                 await anyio.sleep(LOOK_SECONDS)
                 return
-        self._move(JobEvent.SUBMITTED)
-        self._say(action.number, "found running; following it")
-        await self._follow(await self._backend.submit(plan, self._held))
+        self._tell.move(JobEvent.SUBMITTED)
+        self._tell.say(action.number, "found running; following it")
+        await self._follow(plan)
 
-    async def _first_look(self, handle: Handle) -> Observation:
-        async with aclosing(self._backend.observe(handle)) as snapshots:
-            return await anext(aiter(snapshots))
-
-    async def _follow(self, handle: Handle) -> None:
-        self._handle = handle
-        self._failing_since = self._stopping_since = None
-        self._note(await self._first_look(handle))
-        self._tasks.start_soon(self._keep_looking, handle)
-
-    async def _keep_looking(self, handle: Handle) -> None:
-        """Beside everything else, so that a quiet backend never delays what time alone makes due."""
-        with anyio.CancelScope() as self._following:
-            try:
-                async with aclosing(self._backend.observe(handle)) as snapshots:
-                    async for seen in snapshots:
-                        self._note(seen)
-            except Exception as exc:  # raised where somebody waits for news, not here where nobody does
-                self._broken = exc
-                self._has_news.set()
+    async def _follow(self, plan: HostPlan) -> None:
+        handle = await self._backend.submit(plan, self._held)
+        self._following = await follow(self._backend, handle, self._tell.saw, self._tasks)
 
     async def _watch(self) -> None:
-        """The next snapshot, or a moment's pause."""
-        with anyio.move_on_after(LOOK_SECONDS):
-            await self._has_news.wait()
-        self._has_news = anyio.Event()
-        if self._broken is not None:
-            raise self._broken
+        assert self._following is not None, "step watches only what is followed"
+        await self._following.news(at_most=LOOK_SECONDS)
         if anyio.current_time() > self._next_prune:
             self._next_prune = anyio.current_time() + PRUNE_SECONDS
             await self._prune()
 
-    def _note(self, seen: Observation) -> None:
-        self._observation = seen
-        self._has_news.set()
-        if seen.has_failure and self._failing_since is None:
-            self._failing_since = anyio.current_time()
-        if seen.has_joined and self._state is JobState.STARTING:
-            self._move(JobEvent.JOINED)
-            self._say(seen.attempt, "all hosts have met")
-        self._listen(News(job=self.job.name, state=self._state, attempt=seen.attempt, observation=seen))
-
     async def _tell_to_leave(self) -> None:
-        assert self._handle is not None, "step stops only what is followed"
-        self._stopping_since = anyio.current_time()
-        self._move(JobEvent.STOP_ASKED)
-        self._say(self._handle["attempt"], "stopping: the hosts save and leave")
-        await self._backend.stop(self._handle)
+        assert self._following is not None, "step stops only what is followed"
+        self._tell.move(JobEvent.STOP_ASKED)
+        self._tell.say(self._following.seen.attempt, "stopping: the hosts save and leave")
+        await self._following.tell_to_leave()
 
     async def _close(self, action: Close) -> None:
-        assert self._handle is not None and self._observation is not None, "step closes only what is followed"
-        number = self._handle["attempt"]
-        if self._following is not None:
-            self._following.cancel()
-        await self._backend.forget(self._handle)
-        summary = self._summary(number, action.failure)
+        assert self._following is not None, "step closes only what is followed"
+        await self._following.end()
+        summary = self._summary(self._following.seen, action.failure)
         history.write_outcome(self.storage, summary)
-        self._ledger.write(number, "ended", outcome=summary.outcome, last_step=summary.last_step)
-        self._handle = self._following = self._observation = self._failing_since = self._stopping_since = None
+        self._ledger.write(summary.number, "ended", outcome=summary.outcome, last_step=summary.last_step)
+        self._following = None
         if not isinstance(step(self._view()), Finish):
-            self._move(JobEvent.RETRY_DUE)
-        self._listen(News(job=self.job.name, state=self._state, attempt=number, text=_ended(summary), ended=summary))
+            self._tell.move(JobEvent.RETRY_DUE)
+        self._tell.ended(summary)
         await self._prune()
 
-    def _summary(self, number: int, failure: Failure | None) -> AttemptSummary:
-        assert self._observation is not None
-        progress = self._observation.progress
+    def _summary(self, seen: Observation, failure: Failure | None) -> AttemptSummary:
+        number = seen.attempt
         saved = [point.step for point in checkpoints.sealed(self.storage) if point.attempt == number]
         return AttemptSummary(
             number=number,
@@ -332,13 +284,13 @@ class JobDriver:
             ended=time.time(),
             outcome="succeeded" if failure is None else failure.kind.value,
             failure=failure,
-            first_step=progress.first_step,
-            last_step=progress.step,
+            first_step=seen.progress.first_step,
+            last_step=seen.progress.step,
             saved_step=max(saved, default=None),
         )
 
     async def _back_off(self, action: BackOff) -> None:
-        self._say(0, f"next attempt in {action.seconds:.0f} s: {action.reason}")
+        self._tell.say(0, f"next attempt in {action.seconds:.0f} s: {action.reason}")
         await anyio.sleep(min(LOOK_SECONDS, action.seconds))
 
     async def _finish(self, action: Finish) -> None:
@@ -357,8 +309,8 @@ class JobDriver:
                 failure=action.failure,
             ),
         )
-        self._move(JobEvent(action.state.value))
-        self._say(ended[-1].number if ended else 0, action.state.value)
+        self._tell.move(JobEvent(action.state.value))
+        self._tell.say(ended[-1].number if ended else 0, action.state.value)
 
     # -- small things -------------------------------------------------------------------------------
 
@@ -370,24 +322,3 @@ class JobDriver:
         live = self._live()
         in_use = history.read_plan(self.storage, live.number).restore if live else None
         await anyio.to_thread.run_sync(lambda: checkpoints.prune(self.storage, in_use=in_use))
-
-    def _move(self, event: JobEvent) -> None:
-        self._state = move(self._state, event)
-
-    def _say(self, attempt: int, text: str) -> None:
-        """Once per change: what is said again and again says nothing."""
-        if text != self._said:
-            self._said = text
-            self._listen(News(job=self.job.name, state=self._state, attempt=attempt, text=text))
-
-
-def _began(plan: HostPlan) -> str:
-    hosts = "1 host" if plan.hosts == 1 else f"{plan.hosts} hosts"
-    start = "from the beginning" if plan.restore is None else f"from step {plan.restore.step}"
-    return f"{plan.accelerator}: {hosts} of {plan.devices_per_host} devices, {start}"
-
-
-def _ended(summary: AttemptSummary) -> str:
-    if summary.failure is None:
-        return "succeeded"
-    return f"{summary.failure.kind}: {summary.failure.message}"

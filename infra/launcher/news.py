@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from prefect_tpu.infra.job import AttemptSummary
-from prefect_tpu.infra.state import JobState, Observation
+from prefect_tpu.infra.plan import HostPlan
+from prefect_tpu.infra.state import JobEvent, JobState, Observation, move
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,3 +30,48 @@ Listener = Callable[[News], None]
 
 def nobody(news: News) -> None:
     """A listener that does not care."""
+
+
+class Announcer:
+    """Where the job stands, and the voice that tells it. Says a thing once, not again until another was said."""
+
+    def __init__(self, job: str, listen: Listener) -> None:
+        self.state = JobState.QUEUED
+        self._job, self._listen = job, listen
+        self._said: str | None = None
+
+    def move(self, event: JobEvent) -> None:
+        self.state = move(self.state, event)
+
+    def say(self, attempt: int, text: str) -> None:
+        if text != self._said:
+            self._said = text
+            self._tell(attempt, text=text)
+
+    def began(self, plan: HostPlan) -> None:
+        hosts = "1 host" if plan.hosts == 1 else f"{plan.hosts} hosts"
+        start = "from the beginning" if plan.restore is None else f"from step {plan.restore.step}"
+        self.say(plan.attempt, f"{plan.accelerator}: {hosts} of {plan.devices_per_host} devices, {start}")
+
+    def saw(self, seen: Observation) -> None:
+        if seen.has_joined and self.state is JobState.STARTING:
+            self.move(JobEvent.JOINED)
+            self.say(seen.attempt, "all hosts have met")
+        self._tell(seen.attempt, observation=seen)
+
+    def ended(self, summary: AttemptSummary) -> None:
+        cause = summary.failure
+        text = "ended with its result" if cause is None else f"{cause.kind}: {cause.message}"
+        self._tell(summary.number, text=text, ended=summary)
+
+    def _tell(
+        self,
+        attempt: int,
+        *,
+        text: str | None = None,
+        observation: Observation | None = None,
+        ended: AttemptSummary | None = None,
+    ) -> None:
+        self._listen(
+            News(job=self._job, state=self.state, attempt=attempt, text=text, observation=observation, ended=ended)
+        )
