@@ -35,7 +35,7 @@ def is_whole(storage: LocalStorage, point: RestorePoint) -> bool:
     try:
         files = contract.read_json(raw or b"", "A checkpoint's seal")["files"]
         folder = storage.path(f"{layout.checkpoints(point.attempt)}/{point.step}")
-        return all((folder / name).stat().st_size == size for name, size in files.items())
+        return bool(files) and all((folder / name).stat().st_size == size for name, size in files.items())
     except (contract.ContractError, KeyError, AttributeError, OSError):
         return False
 

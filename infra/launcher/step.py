@@ -130,10 +130,18 @@ def _of_live_attempt(view: View, live: Live) -> Action:
     if seen is None:
         return Attach(number=live.number)
     if seen.has_ended or _is_settled(live) or _is_beyond_grace(view, live):
-        return Close(failure=classify(seen))
+        return Close(failure=classify(seen) or _never_left(view, seen))
     if view.is_stop_asked and live.stopping_for is None:
         return TellToLeave()
     return Watch()
+
+
+def _never_left(view: View, seen: Observation) -> Failure | None:
+    """Hosts that were told to leave and did not are ended from outside: never a success."""
+    if seen.has_ended:
+        return None
+    kind = FailureKind.STOPPED if view.is_stop_asked else FailureKind.PREEMPTED
+    return failure(kind, "The hosts were told to leave and did not within their grace, so they were ended.")
 
 
 def _is_settled(live: Live) -> bool:

@@ -1,0 +1,119 @@
+"""One driver at a time, and none that is gone keeps a job."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from typing import Any
+
+import psutil
+import pytest
+
+from prefect_tpu.infra import layout
+from prefect_tpu.infra.launcher.lease import LAPSED_SECONDS, RENEW_SECONDS, Driver, Lease
+from prefect_tpu.infra.storage import LocalStorage
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+def elsewhere(storage: LocalStorage, **changes: Any) -> None:
+    """A lease that somebody on another machine holds."""
+    data = {"token": "theirs", "host": "another-machine", "pid": 1, "born": 0.0, "renewals": 1, **changes}
+    storage.put(layout.LEASE, json.dumps(data).encode())
+
+
+def test_the_first_one_drives_and_the_second_learns_who_does(storage: LocalStorage, clock: Clock) -> None:
+    first, second = Lease(storage, clock), Lease(storage, clock)
+    assert first.take() is None
+    assert first.take() is None
+    holder = second.take()
+    assert holder is not None
+    assert str(holder) == f"process {os.getpid()} on {socket.gethostname()}"
+    assert not first.is_lost()
+    assert second.is_lost()
+    first.give_up()
+    assert storage.get(layout.LEASE) is None
+    assert second.take() is None
+
+
+def test_a_lease_lapses_when_it_was_not_renewed_on_our_own_clock(storage: LocalStorage, clock: Clock) -> None:
+    elsewhere(storage)
+    lease = Lease(storage, clock)
+    assert lease.take() is not None
+    clock.now += LAPSED_SECONDS
+    assert lease.take() is not None
+    clock.now += 0.1
+    assert lease.take() is None
+
+
+def test_a_lease_that_is_renewed_never_lapses(storage: LocalStorage, clock: Clock) -> None:
+    lease = Lease(storage, clock)
+    for renewals in range(20):
+        elsewhere(storage, renewals=renewals)
+        assert lease.take() is not None
+        clock.now += RENEW_SECONDS
+    assert LAPSED_SECONDS > 2 * RENEW_SECONDS
+
+
+def test_a_holder_that_was_away_finds_its_lease_lost_and_leaves_the_other_ones_alone(
+    storage: LocalStorage, clock: Clock
+) -> None:
+    mine = Lease(storage, clock)
+    assert mine.take() is None
+    elsewhere(storage)
+    assert mine.is_lost()
+    mine.give_up()
+    assert b"theirs" in (storage.get(layout.LEASE) or b"")
+
+
+def test_a_dead_holder_of_this_machine_is_not_waited_for(storage: LocalStorage, clock: Clock) -> None:
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        born = psutil.Process(child.pid).create_time()
+        elsewhere(storage, host=socket.gethostname(), pid=child.pid, born=born)
+        assert Lease(storage, clock).take() is not None
+    finally:
+        child.kill()
+        child.wait()
+        if child.stdin:
+            child.stdin.close()
+    assert Lease(storage, clock).take() is None
+
+
+def test_a_process_id_that_is_used_again_is_another_process(storage: LocalStorage, clock: Clock) -> None:
+    me = {"token": "t", "host": socket.gethostname(), "pid": os.getpid()}
+    assert not Driver(**me, born=psutil.Process().create_time()).is_dead
+    assert Driver(**me, born=1.0).is_dead
+    elsewhere(storage, **{**me, "born": 1.0})
+    assert Lease(storage, clock).take() is None
+
+
+@pytest.mark.parametrize("raw", [b"", b"{", b"[]", b"{}", b"null", b'{"token":"t"}'])
+def test_a_damaged_lease_is_as_good_as_none(storage: LocalStorage, clock: Clock, raw: bytes) -> None:
+    storage.put(layout.LEASE, raw)
+    lease = Lease(storage, clock)
+    assert not lease.is_lost()
+    assert lease.take() is None
+
+
+def test_every_renewal_changes_the_bytes(storage: LocalStorage, clock: Clock) -> None:
+    lease = Lease(storage, clock)
+    seen = set()
+    for _ in range(3):
+        lease.renew()
+        seen.add(storage.get(layout.LEASE))
+    assert len(seen) == 3

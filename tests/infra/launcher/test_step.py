@@ -1,0 +1,327 @@
+"""All facts of a job in, one action out: a table, and a machine that plays a random backend against it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from prefect_tpu.infra.contract import ExitCode, HostRecord, StopReason
+from prefect_tpu.infra.errors import FailureKind
+from prefect_tpu.infra.job import AttemptSummary, Program, SliceJob
+from prefect_tpu.infra.launcher.step import (
+    KILL_AFTER_GRACE_SECONDS,
+    SETTLE_SECONDS,
+    Action,
+    Attach,
+    BackOff,
+    Close,
+    Finish,
+    Live,
+    Provision,
+    Submit,
+    TellToLeave,
+    View,
+    Watch,
+    step,
+)
+from prefect_tpu.infra.policy.failures import failure
+from prefect_tpu.infra.state import HostObservation, HostPhase, JobState, Observation, Offer
+
+JOB = SliceJob(
+    name="digits",
+    program=Program(kind="module", target="m:f"),
+    accelerators=("v6e-16", "v5e-16"),
+    max_preemptions=2,
+    max_failures=1,
+    grace=3.0,
+)
+A, B = (Offer(accelerator=name) for name in JOB.accelerators)
+BEYOND_GRACE = JOB.grace + KILL_AFTER_GRACE_SECONDS + 0.1
+RUNNING = HostObservation(host=0, phase=HostPhase.RUNNING, joined=True)
+GONE = HostObservation(host=1, phase=HostPhase.ENDED, joined=True, signal=9)
+PENDING = HostObservation(host=0, phase=HostPhase.PENDING)
+
+
+def left(host: int, code: int, **changes: Any) -> HostObservation:
+    record = HostRecord(**{"attempt": 1, "host": host, "exit_code": code, "joined_after": 1.0, **changes})
+    return HostObservation(host=host, phase=HostPhase.ENDED, exit_code=code, joined=True, record=record)
+
+
+DONE = left(0, ExitCode.DONE)
+TOLD = left(1, ExitCode.PREEMPTED, stop_reason="notice")
+
+
+def live(*hosts: HostObservation, **changes: Any) -> Live:
+    seen = Observation(attempt=4, hosts=hosts) if hosts else None
+    return Live(number=4, accelerator="v6e-16", observation=seen, **changes)
+
+
+def ended(kind: FailureKind | None, number: int = 3, saved: int | None = None) -> AttemptSummary:
+    return AttemptSummary(
+        number=number, accelerator="v6e-16", started=0.0, ended=1.0, outcome="x", saved_step=saved,
+        failure=kind and failure(kind, "it happened"),
+    )  # fmt: skip
+
+
+def view(**changes: Any) -> View:
+    return View(**{"job": JOB, "offers": (A, B), **changes})
+
+
+LOST = ended(FailureKind.HOST_LOST)
+TABLE: dict[str, tuple[View, type[Action], dict[str, object]]] = {
+    # nothing yet
+    "a new job": (view(), Provision, {"number": 1, "offer": A}),
+    "a slice is held": (view(held=A), Submit, {"number": 1}),
+    "the first offer was refused": (view(refused={A: "no"}), Provision, {"offer": B}),
+    "all were refused": (view(refused={A: "no", B: "no"}), Finish, {"state": JobState.FAILED}),
+    "stopped before it began": (view(is_stop_asked=True, held=A), Finish, {"state": JobState.STOPPED}),
+    "numbers go on in a later round": (view(last_number=7, held=A), Submit, {"number": 8}),
+    # an attempt lives
+    "not looked at": (view(live=live()), Attach, {"number": 4}),
+    "not looked at, stop asked": (view(live=live(), is_stop_asked=True), Attach, {"number": 4}),
+    "running": (view(live=live(RUNNING, RUNNING)), Watch, {}),
+    "one host is done": (view(live=live(DONE, RUNNING)), Watch, {}),
+    "all are done": (view(live=live(DONE, DONE)), Close, {"failure": None}),
+    "a host failed just now": (view(live=live(RUNNING, GONE, failing_for=SETTLE_SECONDS - 0.1)), Watch, {}),
+    "a host failed a while ago": (view(live=live(RUNNING, GONE, failing_for=SETTLE_SECONDS)), Close, {}),
+    "others save after a notice": (view(live=live(RUNNING, TOLD, failing_for=SETTLE_SECONDS)), Watch, {}),
+    "others never leave after one": (view(live=live(RUNNING, TOLD, failing_for=BEYOND_GRACE)), Close, {}),
+    "stop asked": (view(live=live(RUNNING), is_stop_asked=True), TellToLeave, {}),
+    "stop asked, told": (view(live=live(RUNNING), is_stop_asked=True, held=A, last_number=4), TellToLeave, {}),
+    "they have their grace": (view(live=live(RUNNING, stopping_for=JOB.grace), is_stop_asked=True), Watch, {}),
+    "a stop does not cut a save short": (
+        view(live=live(RUNNING, GONE, stopping_for=1.0, failing_for=3.0), is_stop_asked=True), Watch, {}),
+    "they had their grace": (view(live=live(RUNNING, stopping_for=BEYOND_GRACE), is_stop_asked=True), Close, {}),
+    "all ended before the stop reached them": (
+        view(live=live(DONE), is_stop_asked=True), Close, {"failure": None}),
+    # an attempt has ended
+    "succeeded": (view(ended=(ended(None),), held=A), Finish, {"state": JobState.SUCCEEDED, "failure": None}),
+    "succeeded though a stop was asked": (
+        view(ended=(ended(None),), is_stop_asked=True), Finish, {"state": JobState.SUCCEEDED}),
+    "failed, stop asked": (view(ended=(LOST,), is_stop_asked=True), Finish, {"state": JobState.STOPPED}),
+    "its hosts were stopped": (view(ended=(ended(FailureKind.STOPPED),)), Finish, {"state": JobState.STOPPED}),
+    "progress": (view(ended=(ended(FailureKind.PREEMPTED, saved=5),), last_number=3), Provision, {"number": 4}),
+    "progress, slice held": (view(ended=(ended(FailureKind.PREEMPTED, saved=5),), held=A), Submit, {}),
+    "no progress": (view(ended=(LOST,), since_last_end=2.0), BackOff, {"seconds": 3.0}),
+    "no progress, waited": (view(ended=(LOST,), since_last_end=5.0, last_number=3), Provision, {"offer": A}),
+    "no capacity: the other offer": (
+        view(ended=(ended(FailureKind.NO_CAPACITY),), since_last_end=9.0), Provision, {"offer": B}),
+    "budget spent": (view(ended=(LOST,) * 3, since_last_end=999.0), Finish, {"state": JobState.FAILED}),
+    "first program error": (view(ended=(ended(FailureKind.PROGRAM_ERROR),), last_number=3), Provision, {}),
+    "second program error": (
+        view(ended=(ended(FailureKind.PROGRAM_ERROR),) * 2), Finish, {"state": JobState.FAILED}),
+    "not retried": (view(ended=(ended(FailureKind.REFUSED),)), Finish, {"state": JobState.FAILED}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", TABLE)
+def test_the_action(case: str) -> None:
+    given, kind, facts = TABLE[case]
+    action = step(given)
+    assert type(action) is kind
+    assert {name: getattr(action, name) for name in facts} == facts
+
+
+def test_a_failed_job_ends_with_its_last_attempts_failure() -> None:
+    last = ended(FailureKind.REFUSED)
+    assert step(view(ended=(LOST, last))) == Finish(state=JobState.FAILED, failure=last.failure)
+
+
+@pytest.mark.parametrize(("is_stop_asked", "kind"), [(True, FailureKind.STOPPED), (False, FailureKind.PREEMPTED)])
+def test_hosts_that_never_left_are_no_success(is_stop_asked: bool, kind: FailureKind) -> None:
+    action = step(view(live=live(DONE, RUNNING, stopping_for=BEYOND_GRACE), is_stop_asked=is_stop_asked))
+    assert isinstance(action, Close) and action.failure is not None
+    assert action.failure.kind is kind
+
+
+# -- a random backend ------------------------------------------------------------------------------
+
+HOSTS = 2
+HOWS: dict[str, Callable[[int], HostObservation]] = {
+    "done": lambda host: left(host, ExitCode.DONE),
+    "gone": lambda host: HostObservation(host=host, phase=HostPhase.ENDED, joined=True, signal=9),
+    "raised": lambda host: left(host, ExitCode.PROGRAM_RAISED),
+    "lost_peer": lambda host: left(host, ExitCode.LOST_PEER, lost_peer=True),
+    "notice": lambda host: left(host, ExitCode.PREEMPTED, stop_reason=StopReason.NOTICE.value),
+    "refused": lambda host: left(host, ExitCode.PAYLOAD_REFUSED),
+}
+FATES = st.sampled_from([*HOWS, "hangs"])
+PROGRAM = (FailureKind.PROGRAM_ERROR, FailureKind.OUT_OF_MEMORY)
+
+
+class RandomBackend(RuleBasedStateMachine):
+    """What is written down, what the hosts do, and what one driver remembers until it is killed."""
+
+    @initialize(fate=FATES)
+    def begin(self, fate: str) -> None:
+        self.fate = fate  # of all hosts that still run when the random part is over
+        self.now = 0.0
+        self.ended: list[AttemptSummary] = []
+        self.ended_at = 0.0
+        self.live: int | None = None
+        self.hosts: dict[int, HostObservation] = {}
+        self.saved: int | None = None
+        self.numbers: list[int] = []
+        self.is_stop_asked = False
+        self.finish: Finish | None = None
+        self.driver_dies()
+
+    @rule()
+    def driver_dies(self) -> None:
+        self.held: Offer | None = None
+        self.refused: dict[Offer, str] = {}
+        self.is_attached = False
+        self.failing_since: float | None = None
+        self.stopping_since: float | None = None
+
+    @rule(seconds=st.sampled_from([0.1, 1.0, 2.5, 9.0, 60.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.now += seconds
+
+    @precondition(lambda self: self.live is not None)
+    @rule(host=st.integers(0, HOSTS - 1), how=st.sampled_from(sorted(HOWS)))
+    def host_ends(self, host: int, how: str) -> None:
+        if not self.hosts[host].has_ended:
+            self.hosts[host] = HOWS[how](host)
+
+    @precondition(lambda self: self.live is not None)
+    @rule(step=st.integers(0, 5))
+    def checkpoint_is_sealed(self, step: int) -> None:
+        self.saved = max(step, -1 if self.saved is None else self.saved)
+
+    @rule()
+    def stop_is_asked(self) -> None:
+        self.is_stop_asked = True
+
+    @rule(answer=st.sampled_from(["held", "held", "waiting", "refused"]))
+    def drive(self, answer: str) -> None:
+        if self.finish is None:
+            self.perform(step(self.view()), answer)
+
+    def view(self) -> View:
+        return View(
+            job=JOB,
+            offers=(A, B),
+            ended=tuple(self.ended),
+            last_number=max(self.numbers, default=0),
+            since_last_end=self.now - self.ended_at,
+            live=None if self.live is None else self.look(self.live),
+            refused=self.refused,
+            held=self.held,
+            is_stop_asked=self.is_stop_asked,
+        )
+
+    def look(self, number: int) -> Live:
+        if not self.is_attached:
+            return Live(number=number, accelerator="v6e-16")
+        seen = Observation(attempt=number, hosts=tuple(self.hosts.values()))
+        if seen.has_failure and self.failing_since is None:
+            self.failing_since = self.now
+        failing = None if self.failing_since is None else self.now - self.failing_since
+        stopping = None if self.stopping_since is None else self.now - self.stopping_since
+        return Live(number=number, accelerator="v6e-16", observation=seen, failing_for=failing, stopping_for=stopping)
+
+    def perform(self, action: Action, answer: str) -> None:
+        match action:
+            case Provision():
+                self.provision(action, answer)
+            case Submit():
+                self.submit(action.number)
+            case Attach():
+                assert action.number == self.live
+                self.is_attached = True
+            case TellToLeave():
+                assert self.stopping_since is None, "hosts are told once"
+                self.stopping_since = self.now
+            case Close():
+                self.close(action)
+            case Finish():
+                self.finish = action
+            case Watch() | BackOff():
+                self.now += 0.5
+
+    def provision(self, action: Provision, answer: str) -> None:
+        assert self.live is None and self.held is None
+        assert not self.is_stop_asked, "nothing begins after a stop"
+        assert action.number == max(self.numbers, default=0) + 1
+        assert action.offer not in self.refused
+        if answer == "refused":
+            self.refused[action.offer] = "none left"
+        elif answer == "held":
+            self.held = action.offer
+
+    def submit(self, number: int) -> None:
+        assert self.live is None, "one live attempt at most"
+        assert self.held is not None and not self.is_stop_asked
+        assert number not in self.numbers, "a number is never used twice"
+        self.numbers.append(number)
+        self.live, self.is_attached, self.saved = number, True, None
+        self.failing_since = self.stopping_since = None
+        self.hosts = {host: HostObservation(host=host, phase=HostPhase.RUNNING, joined=True) for host in range(HOSTS)}
+
+    def close(self, action: Close) -> None:
+        assert self.live is not None
+        is_done = all(host.record is not None and host.record.exit_code == 0 for host in self.hosts.values())
+        assert (action.failure is None) == is_done, "success is when all hosts are done"
+        self.ended.append(
+            AttemptSummary(
+                number=self.live, accelerator="v6e-16", started=0.0, ended=self.now, outcome="x",
+                failure=action.failure, saved_step=self.saved,
+            )
+        )  # fmt: skip
+        self.ended_at, self.live, self.is_attached = self.now, None, False
+        self.held = self.held if self.numbers[-1] % 2 else None  # kept for the next attempt, or given back
+
+    @invariant()
+    def budgets_hold(self) -> None:
+        kinds = [attempt.failure.kind for attempt in self.ended if attempt.failure]
+        assert sum(kind in PROGRAM for kind in kinds) <= JOB.max_failures + 1
+        newest, fruitless = -1, 0
+        for attempt in self.ended:
+            saved = -1 if attempt.saved_step is None else attempt.saved_step
+            progress, newest = saved > newest, max(newest, saved)
+            fruitless += bool(attempt.failure and attempt.failure.kind not in PROGRAM and not progress)
+        assert fruitless <= JOB.max_preemptions + 1
+
+    @invariant()
+    def a_final_state_follows_from_what_was_written(self) -> None:
+        if self.finish is None:
+            return
+        has_succeeded = bool(self.ended) and self.ended[-1].failure is None
+        assert self.live is None
+        assert (self.finish.state is JobState.SUCCEEDED) == has_succeeded
+        assert (self.finish.failure is None) == has_succeeded
+        assert self.finish.state.is_final
+
+    def teardown(self) -> None:
+        """From wherever the random part led, a patient driver reaches the end, and a stop is obeyed."""
+        if not hasattr(self, "fate"):
+            return
+        was_stopped = self.is_stop_asked and self.finish is None
+        for _ in range(2000):
+            if self.finish is not None:
+                break
+            self.drive("held")
+            self.hosts_meet_their_fate()
+            self.budgets_hold()
+        assert self.finish is not None, "the job does not end"
+        self.a_final_state_follows_from_what_was_written()
+        if was_stopped:
+            assert self.finish.state in (JobState.STOPPED, JobState.SUCCEEDED)
+
+    def hosts_meet_their_fate(self) -> None:
+        if self.fate == "hangs":
+            self.is_stop_asked = True  # nothing else ends hosts that run without a sign of failure
+            return
+        for host, seen in self.hosts.items():
+            if not seen.has_ended:
+                self.hosts[host] = HOWS[self.fate](host)
+
+
+TestRandomBackend = RandomBackend.TestCase
+TestRandomBackend.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
