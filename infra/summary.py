@@ -110,8 +110,8 @@ def draw_loss(result: JobResult) -> Path | None:
 def _losses(storage: LocalStorage, attempt: int) -> list[tuple[int, float]]:
     """(step, loss) as the leader reported them."""
     found = [
-        (int(event["step"]), float(event["metrics"]["loss"]))
+        (int(event["step"]), float(event["loss"]))
         for event in Ledger(storage).read(attempt, LEADER)
-        if event["event"] == Event.STEP and "loss" in event.get("metrics", {})
+        if event["event"] == Event.STEP and "loss" in event
     ]
     return [(step, loss) for step, loss in found if math.isfinite(loss)]

@@ -59,7 +59,7 @@ def show(result: prefect_tpu.JobResult) -> None:
     console = Console(highlight=False, soft_wrap=True)
     console.print(table)
     console.print(f"test accuracy: {result.value['accuracy']:.3f}")
-    console.print(f"loss: {result.output}/{PICTURE}")
+    console.print(f"picture of the loss: {result.output}/{PICTURE}")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from prefect_tpu.infra import contract, layout
 from prefect_tpu.infra.accelerators import Slice, resolve
 from prefect_tpu.infra.backends.base import Attempt, Handle, Held, LogLine, Plan, Refused
 from prefect_tpu.infra.backends.local_ports import free_port
-from prefect_tpu.infra.backends.local_processes import is_alive, kill_marked
+from prefect_tpu.infra.backends.local_processes import is_alive, kill_marked, notice_withheld
 from prefect_tpu.infra.backends.local_slices import (
     LocalSlices,
     SliceLock,
@@ -50,6 +50,7 @@ class LocalBackend:
         self._environment = dict(os.environ if environment is None else environment)
         self._slices = LocalSlices(data_folder(self._environment) / "slices", slice_count(self._environment))
         self._locks: dict[int, SliceLock] = {}
+        self._held: dict[str, Held] = {}  # by the output of the job that has the slice
         self._children: dict[tuple[str, int], subprocess.Popen[bytes]] = {}
 
     def limits(self, job: SliceJob, offer: Offer, output: str) -> tuple[Limit, ...]:
@@ -71,6 +72,8 @@ class LocalBackend:
         return (hosts, memory, disk)
 
     async def provision(self, attempt: Attempt, offer: Offer) -> Held | Waiting | Refused:
+        if attempt.output in self._held:
+            return self._held[attempt.output]
         short = missing(self.limits(attempt.job, offer, attempt.output))
         if short:
             return Refused(reason=short)
@@ -78,7 +81,8 @@ class LocalBackend:
         if isinstance(taken, str):
             return Waiting(reason=taken)
         self._locks[taken.number] = taken
-        return Held(offer=offer, handle={"slice": taken.number})
+        held = self._held[attempt.output] = Held(offer=offer, handle={"slice": taken.number})
+        return held
 
     def plan(self, attempt: Attempt, held: Held) -> Plan:
         job = attempt.job
@@ -123,7 +127,7 @@ class LocalBackend:
         folder = LocalStorage(plan.output).path(layout.host(plan.attempt, host))
         folder.mkdir(parents=True, exist_ok=True)
         environment = {**self._environment, Env.ATTEMPT: _mark(plan.output, plan.attempt), Env.HOST: str(host)}
-        with (folder / "runner.log").open("ab") as log:
+        with (folder / "runner.log").open("ab") as log, notice_withheld():
             return subprocess.Popen(
                 _command(plan, host),
                 cwd=folder,
@@ -209,9 +213,12 @@ class LocalBackend:
     async def stop(self, handle: Handle) -> None:
         mark = _mark(handle["output"], handle["attempt"])
         for host in range(handle["hosts"]):
+            child = self._children.get((mark, host))
             raw = LocalStorage(handle["output"]).get(layout.started(handle["attempt"], host))
             if raw is not None and is_alive(pid := contract.read_json(raw, "started.json")["pid"], mark):
                 os.kill(pid, signal.SIGTERM)
+            elif raw is None and child is not None:
+                child.terminate()  # it has not claimed its host yet, and hears of it when it does
 
     async def forget(self, handle: Handle) -> None:
         mark = _mark(handle["output"], handle["attempt"])
@@ -224,6 +231,7 @@ class LocalBackend:
     async def release(self, held: Held) -> None:
         lock = self._locks.pop(held.handle["slice"], None)
         if lock is not None:
+            self._held = {output: other for output, other in self._held.items() if other.handle != held.handle}
             self._slices.give_back(lock)
 
 

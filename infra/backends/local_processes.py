@@ -7,6 +7,7 @@ The mark, not the process id, says whose a process is: ids are used again.
 from __future__ import annotations
 
 import contextlib
+import signal
 import time
 from collections.abc import Iterator
 
@@ -17,6 +18,16 @@ from prefect_tpu.infra.errors import PlatformError
 
 KILL_SECONDS = 30.0  # a process in an uninterruptible read ends only after it
 LOOK_SECONDS = 0.02
+
+
+@contextlib.contextmanager
+def notice_withheld() -> Iterator[None]:
+    """What is started inside begins with SIGTERM blocked: a notice waits until its receiver can hear it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def is_alive(pid: int, mark: str) -> bool:

@@ -35,9 +35,10 @@ def main(argv: Sequence[str]) -> int:
     plan = HostPlan.from_json(plan_path.read_bytes())
     storage = open_storage(plan.output)
     scratch = storage.path(layout.scratch(plan.attempt, host))
+    notice = Notice()  # before the claim: whoever sees the claim may give notice
     if not storage.put_if_absent(layout.started(plan.attempt, host), _claim()):
         return ExitCode.DONE  # another runner has this host
-    runner = Runner(plan, host, storage, scratch)
+    runner = Runner(plan, host, storage, scratch, notice)
     record = runner.run(plan_path)
     storage.put_if_absent(layout.record(plan.attempt, host), record.to_json())
     return record.exit_code
@@ -50,11 +51,11 @@ def _claim() -> bytes:
 class Runner:
     """One host of one attempt, from its claim to its record."""
 
-    def __init__(self, plan: HostPlan, host: int, storage: LocalStorage, scratch: Path) -> None:
+    def __init__(self, plan: HostPlan, host: int, storage: LocalStorage, scratch: Path, notice: Notice) -> None:
         self.plan, self.host, self.storage, self.scratch = plan, host, storage, scratch
         self.started = time.monotonic()
         self._next_lease_look = 0.0
-        self.notice = Notice()
+        self.notice = notice
         self.lease = LeaseWatch(storage, plan.orphan_after, time.monotonic)
         self.ledger = LedgerShipper(storage, scratch, plan.attempt, host)
 

@@ -99,7 +99,8 @@ class JobDriver:
         """Until the attempt has its outcome; None where it never began."""
         number = None
         while isinstance(action := await self._look(), Submit | Attach | Watch | TellToLeave | Close):
-            if isinstance(action, Submit) and (number is not None or self._is_leaving):
+            is_next = isinstance(action, Submit) and number is not None
+            if is_next or (self._is_leaving and self._following is None):
                 break
             await self._perform(action)
             number = number or (action.number if isinstance(action, Submit | Attach) else None)
@@ -233,11 +234,12 @@ class JobDriver:
         """Somebody began this attempt. Hosts that never started are started now, if the slice is ours."""
         plan = history.read_plan(self.storage, action.number)
         first = await look(self._backend, self._backend.attach(plan))
-        if any(host.phase is HostPhase.PENDING for host in first.hosts) and self._held is None:
+        pending = [host.phase is HostPhase.PENDING for host in first.hosts]
+        if any(pending) and self._held is None and not history.is_stop_asked(self.storage):
             answer = await self._backend.provision(self._attempt(action.number), Offer(accelerator=plan.accelerator))
             if isinstance(answer, Held):
                 self._held = answer
-            elif all(host.phase is HostPhase.PENDING for host in first.hosts):
+            elif all(pending):
                 self._tell.say(action.number, f"waiting for a slice: {answer.reason}")
                 await anyio.sleep(LOOK_SECONDS)
                 return
@@ -246,8 +248,11 @@ class JobDriver:
         await self._follow(plan)
 
     async def _follow(self, plan: HostPlan) -> None:
-        handle = await self._backend.submit(plan, self._held)
+        is_unwanted = history.is_stop_asked(self.storage)  # then what has not begun never does
+        handle = self._backend.attach(plan) if is_unwanted else await self._backend.submit(plan, self._held)
         self._following = await follow(self._backend, handle, self._tell.saw, self._tasks)
+        if self._is_leaving:  # since before there was anybody to tell
+            await self._following.tell_to_leave()
 
     async def _watch(self) -> None:
         assert self._following is not None, "step watches only what is followed"

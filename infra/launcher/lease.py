@@ -36,7 +36,8 @@ class Driver:
         if self.host != socket.gethostname():
             return False
         try:
-            return psutil.Process(self.pid).create_time() != self.born
+            process = psutil.Process(self.pid)
+            return process.create_time() != self.born or process.status() == psutil.STATUS_ZOMBIE
         except psutil.Error:
             return True
 
@@ -60,6 +61,9 @@ class Lease:
     def take(self) -> Driver | None:
         """None where we drive now; else who does. Asked again, it takes over a lease that lapsed."""
         raw = self._storage.get(layout.LEASE)
+        if raw is None and self._storage.put_if_absent(layout.LEASE, self._claim()):
+            return None  # of two that find no lease, one gets it
+        raw = raw or self._storage.get(layout.LEASE)
         holder = _parse(raw)
         if holder is None or holder.token == self._me.token or holder.is_dead or self._has_lapsed(raw):
             self.renew()
@@ -67,6 +71,9 @@ class Lease:
         return holder
 
     def renew(self) -> None:
+        self._storage.put(layout.LEASE, self._claim())
+
+    def _claim(self) -> bytes:
         self._renewals += 1
         data = {
             "token": self._me.token,
@@ -75,7 +82,7 @@ class Lease:
             "born": self._me.born,
             "renewals": self._renewals,
         }
-        self._storage.put(layout.LEASE, json.dumps(data).encode())
+        return json.dumps(data).encode()
 
     def is_lost(self) -> bool:
         """Whether somebody else took over meanwhile."""

@@ -14,7 +14,7 @@ from prefect_tpu.infra.errors import Failure, FailureKind
 from prefect_tpu.infra.job import AttemptSummary, SliceJob
 from prefect_tpu.infra.policy import capacity, restarts
 from prefect_tpu.infra.policy.failures import classify, failure
-from prefect_tpu.infra.state import JobState, Observation, Offer
+from prefect_tpu.infra.state import HostPhase, JobState, Observation, Offer
 
 SETTLE_SECONDS = 2.0  # after the first host's failure: time for the others to say what they saw
 KILL_AFTER_GRACE_SECONDS = 5.0  # a runner ends its program after its grace; this long later it is ended itself
@@ -129,7 +129,7 @@ def _of_live_attempt(view: View, live: Live) -> Action:
     seen = live.observation
     if seen is None:
         return Attach(number=live.number)
-    if seen.has_ended or _is_settled(live) or _is_beyond_grace(view, live):
+    if seen.has_ended or _is_settled(live) or _is_beyond_grace(view, live) or _has_nothing_to_save(live, seen):
         return Close(failure=classify(seen) or _never_left(view, seen))
     if view.is_stop_asked and live.stopping_for is None:
         return TellToLeave()
@@ -150,6 +150,11 @@ def _is_settled(live: Live) -> bool:
     Hosts that were told to leave get their grace instead: they are saving.
     """
     return live.failing_for is not None and live.failing_for >= SETTLE_SECONDS and not _is_leaving(live)
+
+
+def _has_nothing_to_save(live: Live, seen: Observation) -> bool:
+    """Told to leave before any host began."""
+    return live.stopping_for is not None and all(host.phase is HostPhase.PENDING for host in seen.hosts)
 
 
 def _is_leaving(live: Live) -> bool:
