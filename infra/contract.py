@@ -12,6 +12,8 @@ from dataclasses import asdict, dataclass, field, fields
 from enum import IntEnum, StrEnum
 from typing import Any
 
+from prefect_tpu.infra.errors import PlatformError
+
 VERSION = 1
 RECORD_LIMIT_BYTES = 4096  # Kubernetes cuts a pod's termination message here; the record must fit it whole.
 
@@ -86,7 +88,7 @@ class StopReason(StrEnum):
     DEADLINE = "deadline"
 
 
-class ContractError(ValueError):
+class ContractError(PlatformError):
     """A record or plan that this version cannot read; the message says why."""
 
 

@@ -54,6 +54,7 @@ class SliceJob:
     max_preemptions: restarts without a newer checkpoint before the job is given up.
     max_failures: restarts after a program error.
     checkpoint_every, grace, orphan_after, join_timeout: seconds.
+    provision_timeout: seconds an attempt waits for a slice before the job is given up.
     deadline: seconds from the start of an attempt to its end, or None.
     drills: failures to rehearse, such as `preempt@step=40,host=2`.
     """
@@ -71,6 +72,7 @@ class SliceJob:
     grace: float = 30.0
     orphan_after: float = 60.0
     join_timeout: float = 120.0
+    provision_timeout: float = 86_400.0
     deadline: float | None = None
     drills: tuple[str, ...] = ()
 
@@ -78,7 +80,7 @@ class SliceJob:
         check_name(self.name)
         if not self.accelerators:
             raise UsageError(f"Job {self.name!r} names no accelerator: give one, such as 'v6e-16' or 'cpu'.")
-        for name in ("checkpoint_every", "grace", "orphan_after", "join_timeout"):
+        for name in ("checkpoint_every", "grace", "orphan_after", "join_timeout", "provision_timeout"):
             _check_positive(name, getattr(self, name))
         if self.deadline is not None:
             _check_positive("deadline", self.deadline)
@@ -121,7 +123,8 @@ class AttemptSummary:
 
     @classmethod
     def from_json(cls, data: dict[str, Json]) -> AttemptSummary:
-        return cls(**{**data, "failure": data["failure"] and Failure.from_json(data["failure"])})
+        known = {f.name: data[f.name] for f in fields(cls) if f.name in data}
+        return cls(**{**known, "failure": data["failure"] and Failure.from_json(data["failure"])})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

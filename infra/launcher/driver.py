@@ -69,8 +69,9 @@ class JobDriver:
         self._tell = Announcer(job.name, listen)
         self._refused: dict[Offer, str] = {}
         self._held: Held | None = None
+        self._waiting_since: float | None = None
         self._following: Following | None = None
-        self._is_leaving = False
+        self._is_leaving = self._wrote_stop = False
         self._next_ask = 0.0
         self._next_prune = 0.0
 
@@ -128,6 +129,18 @@ class JobDriver:
         if self._following is not None:
             await self._following.tell_to_leave()
 
+    async def detach(self) -> None:
+        """Leave the hosts running: a wish of ours that they stop is withdrawn, unless they have heard of it."""
+        if self._wrote_stop and not (self._following and self._following.was_told_to_leave):
+            history.withdraw_stop(self.storage)
+
+    async def end_old_stop(self) -> None:
+        """Bring a job to its end that was asked to stop, and then its driver was gone; it may go on after that."""
+        await self.launch()
+        await self.next_attempt()
+        if self._tell.state is JobState.STOPPED:
+            self._tell.move(JobEvent.CONTINUED)
+
     async def end_if_stopped(self) -> None:
         """Write the end of a job that was asked to stop and has nothing left to wait for."""
         if not self._is_leaving and history.is_stop_asked(self.storage):
@@ -161,6 +174,7 @@ class JobDriver:
             live=self._live(),
             refused=self._refused,
             held=self._held.offer if self._held else None,
+            waited=anyio.current_time() - self._waiting_since if self._waiting_since is not None else 0.0,
             is_stop_asked=history.is_stop_asked(self.storage),
         )
 
@@ -183,7 +197,7 @@ class JobDriver:
         self._next_ask = anyio.current_time() + ASK_SECONDS
         reason = await anyio.to_thread.run_sync(self._asks_to_stop)
         if reason:
-            history.ask_to_stop(self.storage, reason)
+            self._wrote_stop = history.ask_to_stop(self.storage, reason)
 
     # -- actions ------------------------------------------------------------------------------------
 
@@ -210,11 +224,12 @@ class JobDriver:
         self._tell.move(JobEvent.SLICE_WANTED)
         answer = await self._backend.provision(self._attempt(action.number), action.offer)
         if isinstance(answer, Held):
-            self._held = answer
+            self._held, self._waiting_since = answer, None
         elif isinstance(answer, Refused):
             self._refused[action.offer] = answer.reason
             self._tell.say(action.number, f"{action.offer.accelerator} cannot be had: {answer.reason}")
         else:
+            self._waiting_since = self._waiting_since or anyio.current_time()
             self._tell.say(action.number, f"waiting for a slice: {answer.reason}")
             await anyio.sleep(LOOK_SECONDS)
 

@@ -88,6 +88,8 @@ class Driving:
                 self.listen(news)
         except Detach:
             future.cancel()
+            if self._driver is not None:
+                self._portal.call(self._driver.detach)
             raise
         except BaseException:
             if self._driver is not None:
@@ -116,7 +118,7 @@ def driving(
         driven = Driving(portal, listen)
         backend = open_backend(job.backend)
         driver = JobDriver(job, storage, backend, driven.tell, asks_to_stop, tasks=tasks)
-        driven._call(lambda: _enter(lease, driver, driven.tell))
+        driven._call(lambda: _enter(lease, driver, driven.tell, asks_to_stop))
         driven._driver = driver
         renewing = portal.start_task_soon(_keep_renewing, lease)
         try:
@@ -146,8 +148,12 @@ async def _task_group() -> AsyncIterator[TaskGroup]:
         tasks.cancel_scope.cancel()
 
 
-async def _enter(lease: Lease, driver: JobDriver, tell: Listener) -> None:
-    """Wait until the lease is ours or the job has its end; begin a new round of one that had ended badly."""
+async def _enter(lease: Lease, driver: JobDriver, tell: Listener, asks_to_stop: AsksToStop) -> None:
+    """Wait until the lease is ours or the job has its end; begin a new round of one that had ended badly.
+
+    A wish to stop whose driver is gone is obeyed first: whoever runs the job again wants it to go on after that.
+    Who waits may ask for a stop too: whoever drives obeys.
+    """
     had_result = driver.result is not None
     told = False
     while (holder := lease.take()) is not None:
@@ -157,7 +163,12 @@ async def _enter(lease: Lease, driver: JobDriver, tell: Listener) -> None:
             text = f"driven by {holder}; waiting for it"
             tell(News(job=driver.job.name, state=JobState.QUEUED, attempt=0, text=text))
             told = True
+        if reason := await anyio.to_thread.run_sync(asks_to_stop):
+            history.ask_to_stop(driver.storage, reason)
         await anyio.sleep(FOLLOW_SECONDS)
+    if not told and not had_result and history.is_stop_asked(driver.storage):
+        await driver.end_old_stop()
+        had_result = True
     if had_result:
         history.begin_round(driver.storage)
 

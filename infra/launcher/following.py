@@ -32,6 +32,10 @@ class Following:
         assert self._seen is not None, "the first look comes before anybody sees this object"
         return self._seen
 
+    @property
+    def was_told_to_leave(self) -> bool:
+        return self._stopping_since is not None
+
     def live(self, plan: HostPlan) -> Live:
         """The facts of the attempt for `step`."""
         return Live(

@@ -105,9 +105,17 @@ def all_ended(storage: LocalStorage) -> tuple[AttemptSummary, ...]:
     return tuple(outcome for outcome in found if outcome is not None)
 
 
-def ask_to_stop(storage: LocalStorage, reason: str) -> None:
-    """Write `stop.json`. It comes before anything is stopped, so that nobody starts another attempt."""
-    storage.put_if_absent(layout.STOP, json.dumps({"version": contract.VERSION, "reason": reason}).encode())
+def ask_to_stop(storage: LocalStorage, reason: str) -> bool:
+    """Write `stop.json`; False where somebody had asked before.
+
+    It comes before anything is stopped, so that nobody starts another attempt.
+    """
+    wish = json.dumps({"version": contract.VERSION, "reason": reason})
+    return storage.put_if_absent(layout.STOP, wish.encode())
+
+
+def withdraw_stop(storage: LocalStorage) -> None:
+    storage.delete(layout.STOP)
 
 
 def is_stop_asked(storage: LocalStorage) -> bool:

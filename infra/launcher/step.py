@@ -53,6 +53,7 @@ class View:
     live: Live | None = None
     refused: Mapping[Offer, str] = field(default_factory=dict)
     held: Offer | None = None
+    waited: float = 0.0
     is_stop_asked: bool = False
 
 
@@ -185,6 +186,9 @@ def _begin(view: View) -> Action:
     number = view.last_number + 1
     if view.held is not None:
         return Submit(number=number)
+    if view.waited > view.job.provision_timeout:
+        message = f"No slice within {view.job.provision_timeout:.0f} s (provision_timeout)."
+        return Finish(state=JobState.FAILED, failure=failure(FailureKind.NO_CAPACITY, message))
     last_failed = next((o for o in view.offers if view.ended and o.accelerator == view.ended[-1].accelerator), None)
     chosen = capacity.choose(view.offers, view.refused, last_failed if _is_capacity(view) else None)
     if isinstance(chosen, Failure):
