@@ -5,13 +5,17 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from prefect_tpu.infra.errors import JobFailed
 from prefect_tpu.infra.job import JobResult
 from prefect_tpu.infra.launcher import values
 from prefect_tpu.infra.packing import pack_function
 from prefect_tpu.infra.request import default_output, job_folder
 from prefect_tpu.infra.storage import LocalStorage, open_storage
+
+if TYPE_CHECKING:
+    from prefect.client.schemas.objects import State
 
 
 def train(
@@ -39,7 +43,7 @@ def train(
 
     Raises:
         UsageError: the call cannot be carried out; the message says what to change.
-        JobFailed: the job ended without its result.
+        JobFailed: the job ended without its result, also by being stopped or its run cancelled.
     """
     from prefect_tpu.flows.train import train as flow  # Prefect takes a second to import; shells need it not
 
@@ -48,8 +52,8 @@ def train(
     if callable(program):
         name = name or f"t-{secrets.token_hex(6)}"
         program = _send(program, params, job_folder(output, name))
-    ended = flow(program=program, accelerator=accelerator, params=params, name=name, output=output, **options)
-    return _with_value(JobResult.from_json(ended))
+    parameters = {"program": program, "accelerator": accelerator, "params": params, "name": name, "output": output}
+    return _with_value(_ended(flow(**parameters, **options, return_state=True)))
 
 
 def _send(function: Callable[..., Any], params: Mapping[str, Any], folder: str) -> str:
@@ -57,6 +61,16 @@ def _send(function: Callable[..., Any], params: Mapping[str, Any], folder: str) 
     packed = pack_function(function, params)
     packed.send(open_storage(folder))
     return f"payload:{packed.program.payload}:{packed.program.target}"
+
+
+def _ended(state: State[Any]) -> JobResult:
+    """The flow's result, or its exception. A run that was cancelled keeps its job's result in its state."""
+    stopped = state.is_cancelled() and state.data is not None
+    ended: Any = state.result(raise_on_failure=not stopped)
+    result = JobResult.from_json(ended)
+    if result.failure is not None:
+        raise JobFailed(result.job, result.failure)
+    return result
 
 
 def _with_value(result: JobResult) -> JobResult:

@@ -18,15 +18,12 @@ from rich.table import Table
 from rich.text import Text
 
 from prefect_tpu.infra import layout
-from prefect_tpu.infra.contract import ContractError, HostRecord
 from prefect_tpu.infra.job import JobResult
 from prefect_tpu.infra.launcher.news import News
 from prefect_tpu.infra.state import Observation
-from prefect_tpu.infra.storage import LocalStorage
-from prefect_tpu.infra.summary import COLUMNS, rows
+from prefect_tpu.infra.summary import COLUMNS, failing_traceback, rows
 
 PLAIN_SECONDS = 10.0  # between two lines about steps where nobody watches
-TRACEBACK_LINES = 12
 
 
 class Display(Protocol):
@@ -155,16 +152,11 @@ def show_end(result: JobResult, picture: Path | None) -> None:
 
 def _traceback(result: JobResult) -> str:
     """The end of the failing host's traceback, and where its whole log is."""
-    failure, last = result.failure, result.attempts[-1].number if result.attempts else 0
-    if failure is None or failure.host is None:
+    failure = result.failure
+    if failure is None or failure.host is None or not result.attempts:
         return ""
-    storage = LocalStorage(result.output)
-    try:
-        record = HostRecord.from_json(storage.get(layout.record(last, failure.host)) or b"")
-    except ContractError:
-        return ""
-    lines = record.error.traceback.splitlines()[-TRACEBACK_LINES:] if record.error else []
-    return "\n".join([*lines, f"log: {storage.url}/{layout.log(last, failure.host)}", ""])
+    log = f"{result.output}/{layout.log(result.attempts[-1].number, failure.host)}"
+    return "\n".join([*filter(None, [failing_traceback(result)]), f"log: {log}", ""])
 
 
 def _steps(seen: Observation) -> str:

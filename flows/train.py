@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from prefect import flow
+from prefect import flow, get_run_logger
 from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
 from prefect.states import Cancelled
@@ -16,12 +16,14 @@ from prefect_tpu.infra.errors import JobFailed
 from prefect_tpu.infra.job import JobResult, SliceJob, name_from_run
 from prefect_tpu.infra.launcher.driving import Driving, driving
 from prefect_tpu.infra.request import Request, default_output, job_folder
+from prefect_tpu.infra.summary import failing_traceback
 from prefect_tpu.tasks.cancellation import asks_to_stop
 from prefect_tpu.tasks.check_quota import check_quota
 from prefect_tpu.tasks.collect_results import collect_results
 from prefect_tpu.tasks.launch_training import launch_training
 from prefect_tpu.tasks.provision_slice import provision_slice
 from prefect_tpu.tasks.release_slice import release_slice
+from prefect_tpu.tasks.reporting import Reporter
 from prefect_tpu.tasks.stage_data import stage_data
 
 
@@ -31,6 +33,7 @@ class Timing(BaseModel):
     grace: float = Field(30.0, gt=0, description="From the notice that a host must go to its end.")
     orphan_after: float = Field(60.0, gt=0, description="Until hosts that nobody drives save and leave.")
     join_timeout: float = Field(120.0, gt=0, description="Until all hosts have met.")
+    provision_timeout: float = Field(86_400.0, gt=0, description="Until an attempt has a slice.")
     deadline: float | None = Field(None, gt=0, description="From the start of an attempt to its end.")
 
 
@@ -95,7 +98,8 @@ def train(
     )
     job = stage_data(request)
     check_quota(job, request.output)
-    with driving(job, job_folder(request.output, job.name), asks_to_stop=asks_to_stop(flow_run.id)) as driven:
+    folder, report = job_folder(request.output, job.name), Reporter(get_run_logger())
+    with driving(job, folder, report, asks_to_stop(flow_run.id)) as driven:
         for number in _attempts(driven):
             with _slice(driven, number):
                 launch_training.with_options(task_run_name=f"launch_training-{number}")(driven)
@@ -122,7 +126,7 @@ def _end(job: SliceJob, result: JobResult | None) -> dict[str, Any] | State[Any]
     assert result is not None, "no attempt is left only once the job has its end"
     collected = collect_results(result)
     if result.state == "stopped":
-        return Cancelled(message=f"Job {job.name} was stopped; run it again by that name to go on.")
+        return Cancelled(message=f"Job {job.name} was stopped; run it again by that name to go on.", data=collected)
     if result.failure is not None:
-        raise JobFailed(job.name, result.failure)
+        raise JobFailed(job.name, result.failure, traceback=failing_traceback(result))
     return collected

@@ -7,13 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from prefect_tpu.infra.contract import Event
+from prefect_tpu.infra import layout
+from prefect_tpu.infra.contract import ContractError, Event, HostRecord
 from prefect_tpu.infra.job import AttemptSummary, JobResult
 from prefect_tpu.infra.launcher.ledger import Ledger
 from prefect_tpu.infra.storage import LocalStorage
 
 PICTURE = "loss.png"
 LEADER = "host0"
+TRACEBACK_LINES = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,11 +74,29 @@ def _row(attempt: AttemptSummary, count: Steps) -> tuple[str, ...]:
     )
 
 
+def failing_traceback(result: JobResult) -> str | None:
+    """The end of the traceback on the host where the failure began; None where it left none."""
+    failure = result.failure
+    if failure is None or failure.host is None or not result.attempts:
+        return None
+    raw = LocalStorage(result.output).get(layout.record(result.attempts[-1].number, failure.host))
+    try:
+        error = HostRecord.from_json(raw or b"").error
+    except ContractError:
+        return None
+    return "\n".join(error.traceback.splitlines()[-TRACEBACK_LINES:]) if error else None
+
+
 def markdown(result: JobResult, picture: Path | None) -> str:
     """The same for Prefect's artifacts."""
     lines = ["| " + " | ".join(COLUMNS) + " |", "|" + " --- |" * len(COLUMNS)]
     lines += ["| " + " | ".join(row) + " |" for row in rows(result)]
-    end = [f"**{result.state}** · output `{result.output}`"]
+    counts = steps(result.attempts)
+    lost, again = sum(count.lost for count in counts), sum(count.again for count in counts)
+    end = [
+        f"**{result.state}** · attempts: {len(counts)} · steps lost: {lost} · done again: {again}",
+        f"Output: `{result.output}`",
+    ]
     if result.failure is not None:
         end.append(f"{result.failure.kind}: {result.failure.message} {result.failure.advice}")
     if picture is not None:

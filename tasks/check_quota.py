@@ -13,7 +13,7 @@ from prefect_tpu.infra.policy.quota import missing
 from prefect_tpu.infra.state import Offer
 
 
-@task(name="check_quota", cache_policy=NO_CACHE, persist_result=False)
+@task(name="check_quota", task_run_name="check_quota", cache_policy=NO_CACHE, persist_result=False)
 def check_quota(job: SliceJob, output: str) -> None:
     """Raises `JobFailed` (no_quota), naming what is missing for each accelerator, where none fits."""
     log, backend, short = get_run_logger(), open_backend(job.backend), []

@@ -12,14 +12,13 @@ from prefect_tpu.infra.job import JobResult
 from prefect_tpu.infra.summary import draw_loss, markdown
 
 
-@task(name="collect_results", cache_policy=NO_CACHE, persist_result=False)
+@task(name="collect_results", task_run_name="collect_results", cache_policy=NO_CACHE, persist_result=False)
 def collect_results(result: JobResult) -> dict[str, Any]:
     """The result as JSON; the same table of attempts goes to the run's artifacts."""
     picture = draw_loss(result)
     create_markdown_artifact(
         key=f"attempts-{result.job}", markdown=markdown(result, picture), description=f"Job {result.job}"
     )
-    get_run_logger().info(
-        "Job %s %s after %d attempts: %s", result.job, result.state, len(result.attempts), result.output
-    )
+    count = "1 attempt" if len(result.attempts) == 1 else f"{len(result.attempts)} attempts"
+    get_run_logger().info("Job %s %s after %s: %s", result.job, result.state, count, result.output)
     return result.to_json()

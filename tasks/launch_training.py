@@ -7,17 +7,23 @@ from typing import Any
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
+from prefect_tpu.infra.errors import Failure
 from prefect_tpu.infra.launcher.driving import Driving
-from prefect_tpu.tasks.reporting import logged
+from prefect_tpu.tasks.progress_bar import showing_progress
 
 
 @task(name="launch_training", cache_policy=NO_CACHE, persist_result=False)
 def launch_training(driving: Driving) -> dict[str, Any] | None:
     """How the attempt ended; None where it never began. A failed attempt is news here, not an exception."""
-    with logged(driving) as log:
+    with showing_progress(driving) as log:
         ended = driving.launch()
         if ended is None:
             return None
         if ended.failure is not None:
-            log.warning("Attempt %d ended: %s. %s", ended.number, ended.failure.message, ended.failure.advice)
+            log.warning("Attempt %d ended: %s", ended.number, _cause(ended.failure))
         return ended.to_json()
+
+
+def _cause(failure: Failure) -> str:
+    where = "" if failure.host is None else f" on host {failure.host}"
+    return f"{failure.kind}{where}: {failure.message.rstrip('.')}. {failure.advice}"

@@ -9,7 +9,7 @@ from prefect_tpu.infra.job import SliceJob
 from prefect_tpu.infra.request import Request, prepare
 
 
-@task(name="stage_data", cache_policy=NO_CACHE, persist_result=False)
+@task(name="stage_data", task_run_name="stage_data", cache_policy=NO_CACHE, persist_result=False)
 def stage_data(request: Request) -> SliceJob:
     """The job with everything it needs in place; unchanged data is not copied again."""
     copied: list[int] = []
