@@ -43,9 +43,9 @@ def main() -> None:
     except Preempted:
         outcome = {"exit_code": ExitCode.PREEMPTED}
     except SystemExit as exc:
-        outcome = _left(exc, scratch)
+        outcome = _left(exc, plan, scratch)
     except BaseException as exc:
-        outcome = _raised(exc)
+        outcome = _raised(exc, plan)
     _write_outcome(scratch, outcome)
     _leave(outcome["exit_code"])
 
@@ -127,17 +127,17 @@ def _same(read: Any, value: Any) -> bool:
     return bool(read == value)
 
 
-def _left(exc: SystemExit, scratch: Path) -> dict[str, Any]:
+def _left(exc: SystemExit, plan: HostPlan, scratch: Path) -> dict[str, Any]:
     if exc.code in (None, 0):
         return _done(None, scratch)
-    return _raised(exc)
+    return _raised(exc, plan)
 
 
-def _raised(exc: BaseException) -> dict[str, Any]:
+def _raised(exc: BaseException, plan: HostPlan) -> dict[str, Any]:
     text = "".join(traceback.format_exception(exc))
     sys.stderr.write(text)
     error = ProgramError(type=type(exc).__name__, message=str(exc), traceback=text)
-    lost = isinstance(exc, CouldNotJoin) or is_lost_peer(exc)
+    lost = isinstance(exc, CouldNotJoin) or (plan.hosts > 1 and is_lost_peer(exc))  # alone, it lost no peer
     return {"exit_code": _code(exc, lost), "error": asdict(error), "lost_peer": lost}
 
 

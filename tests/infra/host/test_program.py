@@ -1,0 +1,217 @@
+"""Finding the function to call, and what may come back of it."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from prefect_tpu.infra.contract import Env, ExitCode, Scratch, read_json
+from prefect_tpu.infra.host.payload import PayloadRefused, unpack
+from prefect_tpu.infra.host.program import encode, load
+from prefect_tpu.infra.job import Program
+from prefect_tpu.infra.packing import pack, pack_function
+from prefect_tpu.infra.plan import HostPlan
+from prefect_tpu.infra.storage import LocalStorage
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@pytest.fixture
+def imports() -> Iterator[None]:
+    """What a program imports is forgotten afterwards."""
+    path, modules = list(sys.path), set(sys.modules)
+    yield
+    sys.path[:] = path
+    for name in set(sys.modules) - modules:
+        del sys.modules[name]
+
+
+@pytest.fixture
+def arrive(storage: LocalStorage, tmp_path: Path, imports: None) -> Callable[[Any], Callable[..., Any]]:
+    """A packed program as its host finds it: sent, laid down, loaded."""
+
+    def load_there(packed: Any) -> Callable[..., Any]:
+        packed.send(storage)
+        unpack(storage, packed.program.payload, tmp_path / "work")
+        return load(packed.program, tmp_path / "work")
+
+    return load_there
+
+
+@given(json_values)
+@settings(max_examples=50)
+def test_what_survives_json_travels_as_json(value: object) -> None:
+    encoding, raw = encode(value)
+    assert encoding == "json"
+    assert json.loads(raw) == value
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        (1, 2),
+        {1: "a"},
+        {"a": (1,)},
+        [{1, 2}],
+        b"bytes",
+        1 + 2j,
+        float("inf"),
+        {None: 1},
+        {True: 1},
+        {"a": b""},
+    ],
+)
+def test_what_json_would_change_is_pickled(value: object) -> None:
+    encoding, raw = encode(value)
+    assert encoding == "cloudpickle"
+    assert cloudpickle.loads(raw) == value
+
+
+def test_an_integer_too_long_for_text_is_pickled() -> None:
+    encoding, raw = encode(10**5000)
+    assert encoding == "cloudpickle"
+    assert cloudpickle.loads(raw) == 10**5000
+
+
+def test_not_a_number_comes_back_as_such() -> None:
+    encoding, raw = encode({"loss": float("nan")})
+    assert encoding == "cloudpickle"
+    assert math.isnan(cloudpickle.loads(raw)["loss"])
+
+
+def test_a_value_that_cannot_travel_is_an_error_that_says_what_can() -> None:
+    with pytest.raises(TypeError, match="returned a generator, which cannot be sent back .* return numbers, text"):
+        encode(number for number in range(3))
+
+
+def test_a_function_of_a_file_finds_the_modules_beside_it(
+    tmp_path: Path, arrive: Callable[[Any], Callable[..., Any]]
+) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "net_of_this_test.py").write_text("width = 7\n")
+    (source / "train_of_this_test.py").write_text(
+        "import net_of_this_test\ndef main(times): return net_of_this_test.width * times\n"
+    )
+    function = arrive(pack(f"{source}/train_of_this_test.py:main", {"times": 2}, ()))
+    assert function(times=2) == 14
+    assert function.__module__ == "train_of_this_test"
+    assert "work" in str(sys.modules["net_of_this_test"].__file__)
+
+
+def test_a_function_of_a_module(tmp_path: Path, imports: None) -> None:
+    (tmp_path / "mod_of_this_test.py").write_text("def main(): return 3\nvalue = 4\n")
+    assert load(Program(kind="module", target="mod_of_this_test:main"), tmp_path)() == 3
+    for name in ("value", "absent"):
+        with pytest.raises(AttributeError, match=f"mod_of_this_test has no function '{name}' to run"):
+            load(Program(kind="module", target=f"mod_of_this_test:{name}"), tmp_path)
+
+
+def test_a_file_that_did_not_travel_is_named(tmp_path: Path, imports: None) -> None:
+    with pytest.raises(ModuleNotFoundError, match=r"train\.py is not in the payload"):
+        load(Program(kind="file", target="train.py:main"), tmp_path)
+
+
+def test_a_pickled_function_arrives_with_what_it_closes_over(arrive: Callable[[Any], Callable[..., Any]]) -> None:
+    factor = 6
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    exec("def make(factor):\n    return lambda x: x * factor", namespace)
+    assert arrive(pack_function(namespace["make"](factor), {}))(7) == 42
+
+
+def test_a_pickle_of_another_python_is_not_loaded(tmp_path: Path, imports: None) -> None:
+    (tmp_path / "versions.json").write_text('{"python": "3.99", "cloudpickle": "3.1"}')
+    (tmp_path / "function.pkl").write_bytes(b"would not load")
+    with pytest.raises(PayloadRefused, match=r"3\.99"):
+        load(Program(kind="function", target="f", payload="a" * 64), tmp_path)
+
+
+# -- the whole process, as a runner starts it ------------------------------------------------------
+
+PROGRAM = """
+import sys
+from prefect_tpu.infra.errors import CouldNotJoin, Preempted, WrongSlice
+
+def main(how):
+    if how == "returns": return {"how": how}
+    if how == "leaves": sys.exit()
+    if how == "leaves with 3": sys.exit(3)
+    if how == "is preempted": raise Preempted(5)
+    if how == "finds another slice": raise WrongSlice("2 devices")
+    if how == "could not join": raise CouldNotJoin("nobody there")
+    if how == "lost its connection": raise RuntimeError("Connection refused")
+    raise KeyError(how)
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "hosts", "code", "facts"),
+    [
+        ("returns", 1, ExitCode.DONE, {"result": "json"}),
+        ("leaves", 1, ExitCode.DONE, {"result": "json"}),
+        ("leaves with 3", 1, ExitCode.PROGRAM_RAISED, {"error": "SystemExit", "lost_peer": False}),
+        ("is preempted", 2, ExitCode.PREEMPTED, {}),
+        ("finds another slice", 2, ExitCode.WRONG_SLICE, {"error": "WrongSlice"}),
+        ("could not join", 2, ExitCode.LOST_PEER, {"error": "CouldNotJoin", "lost_peer": True}),
+        ("lost its connection", 2, ExitCode.LOST_PEER, {"error": "RuntimeError", "lost_peer": True}),
+        ("lost its connection", 1, ExitCode.PROGRAM_RAISED, {"error": "RuntimeError", "lost_peer": False}),
+        ("raises", 2, ExitCode.PROGRAM_RAISED, {"error": "KeyError", "lost_peer": False}),
+    ],
+)
+def test_how_a_program_leaves(
+    tmp_path: Path, make_plan: Callable[..., HostPlan], how: str, hosts: int, code: ExitCode, facts: dict[str, object]
+) -> None:
+    ended, outcome = run(tmp_path, make_plan(hosts=hosts, program=program(how)))
+    assert ended.returncode == outcome["exit_code"] == code
+    found = {**outcome, **{"error": outcome.get("error", {}).get("type")}}
+    found["result"] = outcome.get("result", {}).get("encoding")
+    assert {name: found[name] for name in facts} == facts
+    if how == "raises":
+        assert "KeyError: 'raises'" in ended.stderr
+        assert outcome["error"]["traceback"] in ended.stderr
+
+
+def test_a_command_takes_the_place_of_the_process(tmp_path: Path, make_plan: Callable[..., HostPlan]) -> None:
+    command = Program(kind="command", target="sh", arguments=("-c", "echo $0 $1; exit 7", "a b", "c"))
+    ended, outcome = run(tmp_path, make_plan(program=command))
+    assert (ended.returncode, ended.stdout, outcome) == (7, "a b c\n", {})
+    ended, _ = run(tmp_path, make_plan(program=Program(kind="command", target="no-such-command-here")))
+    assert (ended.returncode, ended.stderr) == (127, "no-such-command-here: No such file or directory\n")
+
+
+def program(how: str) -> Program:
+    return Program(kind="file", target="train.py:main", params={"how": how})
+
+
+def run(tmp_path: Path, plan: HostPlan) -> tuple[subprocess.CompletedProcess[str], dict[str, Any]]:
+    """The process's end, and its own account of it; empty where it left none."""
+    work = tmp_path / "scratch" / "work"
+    work.mkdir(parents=True, exist_ok=True)
+    (work / "train.py").write_text(PROGRAM)
+    (tmp_path / "plan.json").write_bytes(plan.to_json())
+    own = {Env.PLAN: tmp_path / "plan.json", Env.SCRATCH: tmp_path / "scratch", Env.RUNNER: os.getpid()}
+    ended = subprocess.run(
+        [sys.executable, "-P", "-m", "prefect_tpu.infra.host.program"],
+        env={**os.environ, **{name: str(value) for name, value in own.items()}},
+        cwd=work,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    outcome = tmp_path / "scratch" / Scratch.OUTCOME
+    return ended, read_json(outcome.read_bytes(), "outcome") if outcome.exists() else {}

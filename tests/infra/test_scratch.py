@@ -1,0 +1,54 @@
+"""What a host's program says of itself, and what is made of damage."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from prefect_tpu.infra.contract import Progress, Scratch, write_json
+from prefect_tpu.infra.scratch import JOINED_WITHIN_BYTES, joined_after, read_json, read_progress
+
+
+def test_silence_is_no_progress(tmp_path: Path) -> None:
+    assert read_progress(tmp_path) == read_progress(tmp_path / "absent") == Progress()
+    assert joined_after(tmp_path) is None
+
+
+def test_the_newest_report_is_read(tmp_path: Path) -> None:
+    report = {"step": 7, "first_step": 2, "saved_step": 5, "metrics": {"loss": 0.5}, "pace": 1.0}
+    (tmp_path / Scratch.PROGRESS).write_bytes(write_json(report))
+    assert read_progress(tmp_path) == Progress(step=7, first_step=2, saved_step=5, metrics={"loss": 0.5})
+    (tmp_path / Scratch.PROGRESS).write_bytes(write_json({"step": 8}))
+    assert read_progress(tmp_path) == Progress(step=8)
+
+
+@pytest.mark.parametrize("raw", [b"", b"{", b"[]", b'{"step":1}', b'{"version":99,"step":1}'])
+def test_a_damaged_or_newer_report_is_none(tmp_path: Path, raw: bytes) -> None:
+    (tmp_path / Scratch.PROGRESS).write_bytes(raw)
+    assert read_json(tmp_path / Scratch.PROGRESS) is None
+    assert read_progress(tmp_path) == Progress()
+
+
+@pytest.mark.parametrize(
+    ("text", "after"),
+    [
+        ("", None),
+        ('{"after":1.5,"event":"joined"}\n', 1.5),
+        ('{"after":1.0,"event":"step"}\n{"after":1.5,"event":"joined"}\n{"after":2.0,"ev', 1.5),
+        ('{"after":1.0,"event":"step"}\n{"after":1.5,"eve', None),
+        ("{}\n", None),
+    ],
+)
+def test_when_the_hosts_met(tmp_path: Path, text: str, after: float | None) -> None:
+    (tmp_path / Scratch.EVENTS).write_text(text)
+    assert joined_after(tmp_path) == after
+
+
+def test_a_long_file_of_events_is_not_read_to_its_end(tmp_path: Path) -> None:
+    joined = '{"after":1.5,"event":"joined"}\n'
+    steps = '{"after":2.0,"event":"step"}\n' * JOINED_WITHIN_BYTES
+    (tmp_path / Scratch.EVENTS).write_text(joined + steps)
+    assert joined_after(tmp_path) == 1.5
+    (tmp_path / Scratch.EVENTS).write_text(steps + joined)
+    assert joined_after(tmp_path) is None
