@@ -116,12 +116,17 @@ class LocalBackend:
         """Start a runner for each host that has none; a runner finds out itself where it is one too many."""
         lock = self._locks[held.handle["slice"]] if held else None
         for host in range(plan.hosts):
-            if not LocalStorage(plan.output).path(layout.started(plan.attempt, host)).exists():
+            if not self._has_begun(plan, host):
                 self._children[_mark(plan.output, plan.attempt), host] = self._spawn(plan, host, lock)
         return self.attach(plan)
 
     def attach(self, plan: HostPlan) -> Handle:
         return {"backend": "local", "output": plan.output, "attempt": plan.attempt, "hosts": plan.hosts}
+
+    def _has_begun(self, plan: HostPlan, host: int) -> bool:
+        child = self._children.get((_mark(plan.output, plan.attempt), host))
+        is_starting = child is not None and child.poll() is None
+        return is_starting or LocalStorage(plan.output).path(layout.started(plan.attempt, host)).exists()
 
     def _spawn(self, plan: HostPlan, host: int, lock: SliceLock | None) -> subprocess.Popen[bytes]:
         folder = LocalStorage(plan.output).path(layout.host(plan.attempt, host))
