@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
+import signal
+import subprocess
+import sys
 import tempfile
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import hypothesis
+import psutil
 import pytest
 
 # A busy machine is not a defect; what continuous integration tries must be the same every time.
@@ -51,3 +59,105 @@ def pytest_unconfigure() -> None:
 def repository() -> Path:
     """The root of the clone."""
     return Path(__file__).resolve().parent.parent
+
+
+class Process:
+    """A process that a test started, in a session of its own; what it writes lies in files, so it never blocks."""
+
+    def __init__(self, command: list[str], place: Path, environment: dict[str, str]) -> None:
+        self._out, self._err = place.with_suffix(".out"), place.with_suffix(".err")
+        with self._out.open("wb") as out, self._err.open("wb") as err:
+            self.popen = subprocess.Popen(
+                command,
+                env=environment,
+                cwd=place.parent,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                start_new_session=True,
+            )
+
+    @property
+    def out(self) -> str:
+        return self._out.read_text()
+
+    @property
+    def err(self) -> str:
+        return self._err.read_text()
+
+    def wait(self, seconds: float = 60.0) -> int:
+        """Its exit code, negative for a signal."""
+        return self.popen.wait(seconds)
+
+    def result(self) -> dict[str, Any]:
+        """The last line of its standard output, once it has ended."""
+        self.wait()
+        assert self.out, self.err
+        return json.loads(self.out.splitlines()[-1])  # type: ignore[no-any-return]
+
+    def kill(self) -> None:
+        self.popen.send_signal(signal.SIGKILL)  # JAX ignores SIGTERM
+        self.popen.wait()
+
+
+class Machine:
+    """A machine of its own as far as prefect-tpu can see, and the processes that a test starts on it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.output = folder, folder / "jobs"
+        self.environment = {
+            **os.environ,
+            "XDG_DATA_HOME": str(folder / "data"),
+            "PREFECT_TPU_OUTPUT": str(self.output),
+        }
+        self._started: list[Process] = []
+        folder.mkdir(exist_ok=True)
+
+    def start(self, *command: str | Path, **environment: str) -> Process:
+        place = self.folder / f"process-{len(self._started)}"
+        self._started.append(Process([*map(str, command)], place, {**self.environment, **environment}))
+        return self._started[-1]
+
+    def prefect_tpu(self, *arguments: str | Path, **environment: str) -> Process:
+        """The shell command, as it is installed."""
+        return self.start(Path(sys.executable).with_name("prefect-tpu"), *arguments, **environment)
+
+    def left(self) -> list[psutil.Process]:
+        """Processes of any attempt on this machine: they carry its mark in their environment."""
+        return [process for process in psutil.process_iter() if self._is_ours(process)]
+
+    def _is_ours(self, process: psutil.Process) -> bool:
+        try:
+            is_gone = process.status() == psutil.STATUS_ZOMBIE
+            return not is_gone and process.environ().get("PREFECT_TPU_ATTEMPT", "").startswith(str(self.folder))
+        except (psutil.Error, OSError):
+            return False
+
+    def close(self) -> None:
+        for process in self._started:
+            process.kill()
+        while left := self.left():
+            for process in left:
+                process.kill()
+            psutil.wait_procs(left, timeout=1)
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[Machine]:
+    """A machine of its own for one test; nothing runs on it afterwards."""
+    machine = Machine(tmp_path)
+    yield machine
+    machine.close()
+
+
+@pytest.fixture(scope="session")
+def wait_until() -> Callable[..., None]:
+    """Polls until something is true; fails with what was awaited when it takes too long."""
+
+    def wait(is_true: Callable[[], Any], what: str, seconds: float = 30.0) -> None:
+        give_up = time.monotonic() + seconds
+        while not is_true():
+            assert time.monotonic() < give_up, f"{what} did not come within {seconds} s"
+            time.sleep(0.02)
+
+    return wait

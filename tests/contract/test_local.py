@@ -1,0 +1,49 @@
+"""What only this machine promises: several slices side by side, and limits of its own."""
+
+from __future__ import annotations
+
+import pytest
+
+from prefect_tpu.infra.backends.base import Held, Refused
+from prefect_tpu.infra.backends.local import LocalBackend
+from prefect_tpu.infra.contract import Env
+from prefect_tpu.infra.errors import UsageError
+from prefect_tpu.infra.state import Offer, Waiting
+
+pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
+
+OFFER = Offer(accelerator="cpu-2x1")
+
+
+async def test_two_jobs_run_side_by_side_on_ports_of_their_own(desk, machine):
+    first = LocalBackend({**machine.environment, Env.SLICES: "2"})
+    second = LocalBackend({**machine.environment, Env.SLICES: "2"})
+    plans, helds = [], []
+    for backend, name in ((first, "one"), (second, "two")):
+        attempt = desk.attempt("true", name=name)
+        held = await backend.provision(attempt, OFFER)
+        assert isinstance(held, Held)
+        helds.append((backend, held))
+        plans.append(backend.plan(attempt, held).hosts)
+    assert helds[0][1].handle != helds[1][1].handle
+    assert plans[0].coordinator != plans[1].coordinator
+    third = await LocalBackend({**machine.environment, Env.SLICES: "2"}).provision(desk.attempt("true"), OFFER)
+    assert isinstance(third, Waiting) and "'one'" in third.reason and "'two'" in third.reason
+    for backend, held in helds:
+        await backend.release(held)
+
+
+@pytest.mark.parametrize(("most", "is_refused"), [(None, True), ("17", False)])
+async def test_more_hosts_than_a_machine_should_carry_only_when_allowed(desk, machine, most, is_refused):
+    backend = LocalBackend({**machine.environment, **({Env.MAX_HOSTS: most} if most else {})})
+    answer = await backend.provision(desk.attempt("true", accelerator="cpu-17x1"), Offer(accelerator="cpu-17x1"))
+    if is_refused:
+        assert isinstance(answer, Refused) and Env.MAX_HOSTS in answer.reason and "17" in answer.reason
+    else:
+        assert isinstance(answer, Held) or "memory" in answer.reason  # 17 hosts take what they take
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "many", "1.5"])
+def test_a_number_of_slices_that_is_none_is_refused(machine, value):
+    with pytest.raises(UsageError, match=Env.SLICES):
+        LocalBackend({**machine.environment, Env.SLICES: value})
