@@ -218,7 +218,8 @@ def _find_module(name: str) -> Path | None:
 def _is_installed(path: Path) -> bool:
     """In a folder that holds installed packages, or of this package itself."""
     places = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
-    places.add(str(Path(__file__).parents[1]))
+    floors = ("prefect_tpu", "flows", "tasks", "blocks", "infra")  # an editable install has them beside a clone's rest
+    places |= {str(Path(__file__).parents[1] / floor) for floor in floors}
     return any(path.absolute().is_relative_to(place) for place in places)
 
 

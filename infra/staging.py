@@ -46,7 +46,7 @@ def stage(source: str, output: str, copied: Copied = lambda _: None) -> Staged:
     path = Path(source).expanduser()
     files = _files(path)
     try:
-        sha256, size = _hash(files), sum(file.stat().st_size for file in files.values())
+        sha256, size = _hash(files, path.is_dir()), sum(file.stat().st_size for file in files.values())
         storage = LocalStorage(output)
         manifest = f"{layout.data(sha256)}.json"
         if storage.get(manifest) is not None:
@@ -72,17 +72,24 @@ def _files(path: Path) -> dict[str, Path]:
 
 
 def _walk(folder: Path) -> Iterator[Path]:
-    for parent, _, names in os.walk(folder):
-        for name in sorted(names):
+    for parent, folders, names in os.walk(folder, onerror=_unreadable):
+        links = [name for name in folders if os.path.islink(os.path.join(parent, name))]  # not walked: refused below
+        for name in sorted(names + links):
             file = Path(parent, name)
             if not file.is_file():
-                raise UsageError(f"Data {file} is neither a file nor a folder: remove it or stage another folder.")
+                raise UsageError(
+                    f"Data {file} is neither a file nor a folder itself: remove it or stage another folder."
+                )
             yield file
 
 
-def _hash(files: dict[str, Path]) -> str:
-    """Of the names and the contents, whatever the order of the disk."""
-    whole = hashlib.sha256()
+def _unreadable(exc: OSError) -> None:
+    raise PlatformError(f"Data folder {exc.filename} cannot be read: {exc.strerror}. Check its permissions.") from exc
+
+
+def _hash(files: dict[str, Path], is_folder: bool) -> str:
+    """Of the names and the contents, whatever the order of the disk; a folder of one file is not that file."""
+    whole = hashlib.sha256(b"folder\n" if is_folder else b"file\n")
     for name in sorted(files):
         with files[name].open("rb") as file:
             whole.update(f"{name}\0{hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode())

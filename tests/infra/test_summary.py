@@ -1,0 +1,110 @@
+"""Steps lost, steps done again, and the table people see."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from prefect_tpu.infra import layout
+from prefect_tpu.infra.contract import HostRecord, ProgramError
+from prefect_tpu.infra.errors import FailureKind
+from prefect_tpu.infra.job import AttemptSummary, JobResult
+from prefect_tpu.infra.policy.failures import failure
+from prefect_tpu.infra.storage import LocalStorage
+from prefect_tpu.infra.summary import (
+    COLUMNS,
+    LEADER,
+    PICTURE,
+    TRACEBACK_LINES,
+    Steps,
+    draw_loss,
+    failing_traceback,
+    markdown,
+    rows,
+    steps,
+)
+
+LOST = failure(FailureKind.HOST_LOST, "Host 2 is gone.", host=2)
+
+
+def attempt(number: int, first: int | None, last: int | None, saved: int | None, **changes: Any) -> AttemptSummary:
+    values = {"accelerator": "v6e-16", "started": 10.0, "ended": 12.25, "outcome": "host_lost", "failure": LOST}
+    return AttemptSummary(
+        **{**values, "number": number, "first_step": first, "last_step": last, "saved_step": saved, **changes}
+    )
+
+
+def succeeded(number: int, first: int, last: int) -> AttemptSummary:
+    return attempt(number, first, last, last, outcome="succeeded", failure=None)
+
+
+@pytest.mark.parametrize(
+    ("attempts", "counted"),
+    [
+        ([], []),
+        ([succeeded(1, 0, 99)], [(100, 0, 0)]),
+        ([attempt(1, 0, 59, 59), succeeded(2, 60, 99)], [(60, 0, 0), (40, 0, 0)]),  # preempted, saved
+        ([attempt(1, 0, 59, 40), succeeded(2, 41, 99)], [(60, 0, 19), (59, 19, 0)]),  # killed
+        ([attempt(1, 0, 59, None), succeeded(2, 0, 99)], [(60, 0, 60), (100, 60, 0)]),  # nothing saved
+        ([attempt(1, None, None, None), succeeded(2, 0, 9)], [(0, 0, 0), (10, 0, 0)]),  # never met
+        (  # the second ended before it came as far as the first
+            [attempt(1, 0, 59, 40), attempt(2, 41, 45, None), succeeded(3, 41, 99)],
+            [(60, 0, 19), (5, 5, 5), (59, 19, 0)],
+        ),
+        ([attempt(1, 0, 10, 10), attempt(2, 11, 20, 5)], [(11, 0, 0), (10, 0, 10)]),  # an older save keeps nothing
+    ],
+)
+def test_steps_done_done_again_and_lost(attempts: list[AttemptSummary], counted: list[tuple[int, int, int]]) -> None:
+    assert steps(attempts) == tuple(Steps(done=done, again=again, lost=lost) for done, again, lost in counted)
+
+
+def result(output: str = "/out/digits", **changes: Any) -> JobResult:
+    attempts = (attempt(1, 0, 59, 40), attempt(2, None, None, None, ended=None), succeeded(3, 41, 99))
+    values = {"state": "succeeded", "attempts": attempts, "value": None, "failure": None}
+    return JobResult(**{"job": "digits", "output": output, **values, **changes})
+
+
+def test_one_row_per_attempt() -> None:
+    assert rows(result()) == [
+        ("1", "v6e-16", "host_lost", "2", "2.2", "0–59", "19", "0"),
+        ("2", "v6e-16", "host_lost", "2", "0.0", "", "0", "0"),
+        ("3", "v6e-16", "succeeded", "", "2.2", "41–99", "0", "19"),
+    ]
+    assert all(len(row) == len(COLUMNS) for row in rows(result()))
+
+
+def test_the_table_for_artifacts_says_how_it_ended_and_where_it_lies() -> None:
+    text = markdown(result(state="failed", failure=LOST), Path("/out/digits/loss.png"))
+    lines = text.splitlines()
+    assert lines[0].count("|") == lines[1].count("|") == lines[2].count("|") == len(COLUMNS) + 1
+    assert "**failed** · attempts: 3 · steps lost: 19 · done again: 19" in text
+    assert "Output: `/out/digits`" in text
+    assert f"host_lost: Host 2 is gone. {LOST.advice}" in text
+    assert "Loss: `/out/digits/loss.png`" in text
+    assert "Loss" not in markdown(result(), None)
+
+
+def test_the_traceback_is_that_of_the_host_where_the_failure_began(storage: LocalStorage) -> None:
+    failed = result(storage.url, state="failed", failure=LOST)
+    assert failing_traceback(failed) is None
+    for host in (1, 2):
+        trace = f"host {host}\n" + "".join(f"line {number}\n" for number in range(200)) + "ValueError: bad"
+        error = ProgramError(type="ValueError", message="bad", traceback=trace if host == 2 else "")
+        storage.put(layout.record(3, host), HostRecord(attempt=3, host=host, exit_code=80, error=error).to_json())
+    text = failing_traceback(failed)
+    assert text is not None
+    assert text.splitlines()[-2:] == ["line 199", "ValueError: bad"]
+    assert len(text.splitlines()) == TRACEBACK_LINES
+    assert failing_traceback(result(storage.url)) is None
+    storage.put(layout.record(3, 2), b"{")
+    assert failing_traceback(failed) is None
+
+
+def test_no_picture_without_a_finite_loss(storage: LocalStorage) -> None:
+    assert draw_loss(result(storage.url)) is None
+    lines = '{"event":"step","step":1,"metrics":{"accuracy":1.0}}\n{"event":"step","step":2,"metrics":{"loss":NaN}}\n'
+    storage.put(layout.ledger(1, LEADER, 0), lines.encode() + b'{"event":"joined","after":1.0}\n')
+    assert draw_loss(result(storage.url)) is None
+    assert not storage.path(PICTURE).exists()
