@@ -59,8 +59,8 @@ def prepare(request: Request, copied: Callable[[int], None] = lambda _: None) ->
         parse_drill(drill)
     packed = _pack(request)
     job = _job(request, packed, data={})
-    packed.send(open_storage(request.output).inside(request.name))
     staged = {name: staging.stage(source, request.output, copied).sha256 for name, source in request.data.items()}
+    packed.send(open_storage(request.output).inside(request.name))
     return _job(request, packed, data=staged) if staged else job
 
 
