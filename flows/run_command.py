@@ -16,7 +16,9 @@ from prefect_tpu.flows.progress import show_end, showing
 from prefect_tpu.infra.errors import PrefectTpuError, UsageError
 from prefect_tpu.infra.job import JobResult
 from prefect_tpu.infra.launcher.driving import Detach, drive_to_end, driving
+from prefect_tpu.infra.launcher.history import is_stop_asked
 from prefect_tpu.infra.request import Request, default_output, job_folder, prepare
+from prefect_tpu.infra.storage import LocalStorage
 from prefect_tpu.infra.summary import draw_loss
 
 SUCCEEDED, FAILED, WRONG_CALL, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
@@ -118,8 +120,11 @@ def _show(result: JobResult, *, as_json: bool) -> None:
 
 
 def _how_to_go_on(request: Request) -> str:
+    folder = job_folder(request.output, request.name)
+    again = f"run the same command with --name {request.name}"
+    if is_stop_asked(LocalStorage(folder)):
+        return f"Job {request.name!r} in {folder} was told to stop and leaves by itself.\nTo go on later, {again}.\n"
     return (
-        f"Job {request.name!r} runs on in {job_folder(request.output, request.name)}.\n"
-        f"To attach, run the same command with --name {request.name}; its hosts save and leave"
-        " if nobody does within a minute.\n"
+        f"Job {request.name!r} runs on in {folder}.\n"
+        f"To attach, {again}; its hosts save and leave if nobody does within a minute.\n"
     )
