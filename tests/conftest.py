@@ -133,7 +133,10 @@ class Machine:
         except (psutil.Error, OSError):
             return False
 
-    def close(self) -> None:
+    def __enter__(self) -> Machine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         for process in self._started:
             process.kill()
         while left := self.left():
@@ -145,9 +148,14 @@ class Machine:
 @pytest.fixture
 def machine(tmp_path: Path) -> Iterator[Machine]:
     """A machine of its own for one test; nothing runs on it afterwards."""
-    machine = Machine(tmp_path)
-    yield machine
-    machine.close()
+    with Machine(tmp_path) as machine:
+        yield machine
+
+
+@pytest.fixture(scope="session")
+def new_machine(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Machine]:
+    """Makes a machine for several tests; use it in a `with` block."""
+    return lambda: Machine(tmp_path_factory.mktemp("machine"))
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,3 @@
+"""Travels with the programs that import it."""
+
+WORD = "came along"
