@@ -139,7 +139,7 @@ written = st.dictionaries(
 
 
 @given(written, st.none() | st.tuples(st.integers(1, 3), st.integers(0, 6)))
-@settings(max_examples=25)
+@settings(max_examples=15)
 def test_pruning_keeps_the_newest_whole_ones_and_the_one_in_use(
     given_points: dict[tuple[int, int], str], in_use: tuple[int, int] | None
 ) -> None:

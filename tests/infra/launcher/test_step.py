@@ -324,4 +324,4 @@ class RandomBackend(RuleBasedStateMachine):
 
 
 TestRandomBackend = RandomBackend.TestCase
-TestRandomBackend.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestRandomBackend.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)

@@ -194,7 +194,7 @@ any_host = st.one_of(
 
 
 @given(st.lists(any_host, min_size=1, max_size=5))
-@settings(max_examples=150)
+@settings(max_examples=80)
 def test_whatever_the_hosts_say_there_is_a_verdict_exactly_where_one_failed(hosts: list[HostObservation]) -> None:
     seen = Observation(attempt=1, hosts=tuple(hosts))
     found = classify(seen)

@@ -78,7 +78,7 @@ ends_of_attempts = st.lists(
 
 
 @given(ends_of_attempts, st.integers(0, 4), st.integers(0, 3))
-@settings(max_examples=150)
+@settings(max_examples=80)
 def test_budgets_are_never_exceeded_progress_is_free_and_waits_are_bounded(
     ends: Ends, max_preemptions: int, max_failures: int
 ) -> None:
