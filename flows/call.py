@@ -52,8 +52,8 @@ def train(
     if callable(program):
         name = name or f"t-{secrets.token_hex(6)}"
         program = _send(program, params, job_folder(output, name))
-    parameters = {"program": program, "accelerator": accelerator, "params": params, "name": name, "output": output}
-    return _with_value(_ended(flow(**parameters, **options, return_state=True)))
+    parameters = {"program": program, "accelerator": accelerator, "params": params, "output": output, **options}
+    return _with_value(_ended(flow(**parameters, name=name or "", return_state=True)))
 
 
 def _send(function: Callable[..., Any], params: Mapping[str, Any], folder: str) -> str:
@@ -66,7 +66,8 @@ def _send(function: Callable[..., Any], params: Mapping[str, Any], folder: str) 
 def _ended(state: State[Any]) -> JobResult:
     """The flow's result, or its exception. A run that was cancelled keeps its job's result in its state."""
     stopped = state.is_cancelled() and state.data is not None
-    ended: Any = state.result(raise_on_failure=not stopped)
+    # Without `_sync` this is a coroutine where an event loop runs, as in a notebook.
+    ended: Any = state.result(raise_on_failure=not stopped, _sync=True)  # type: ignore[call-overload]
     result = JobResult.from_json(ended)
     if result.failure is not None:
         raise JobFailed(result.job, result.failure)

@@ -41,36 +41,36 @@ class Timing(BaseModel):
 def train(
     program: str,
     accelerator: str = "cpu",
-    params: dict[str, Any] | None = None,
-    data: dict[str, str] | None = None,
-    name: str | None = None,
-    output: str | None = None,
-    fallback_accelerators: list[str] | None = None,
-    arguments: list[str] | None = None,
-    env: dict[str, str] | None = None,
+    params: dict[str, Any] = {},  # noqa: B006 -- never changed; None would cost the form a switch per field
+    data: dict[str, str] = {},  # noqa: B006
+    name: str = "",
+    output: str = "",
+    fallback_accelerators: list[str] = [],  # noqa: B006
+    arguments: list[str] = [],  # noqa: B006
+    env: dict[str, str] = {},  # noqa: B006
     checkpoint_every: float = 600.0,
     max_preemptions: int = 10,
     max_failures: int = 0,
-    drills: list[str] | None = None,
+    drills: list[str] = [],  # noqa: B006
     timing: Timing = Timing(),  # noqa: B008 -- frozen by use: the form shows its fields
 ) -> dict[str, Any] | State[Any]:
     """Run one program on every host of a slice until it is done.
 
     Args:
-        program: `path.py:function`, `pkg.mod:function`, a script `path.py`, or a command.
-        accelerator: such as `v6e-16`, `v5p-2x2x4`, `h100x8` or `cpu`.
-        params: keyword arguments of the function.
-        data: name → file or folder, laid down for the program to read.
-        name: of the job; run the same name again to go on where it stopped.
-        output: folder of all jobs.
-        fallback_accelerators: taken in this order where the first is not to be had.
-        arguments: of a script or command.
-        env: plain environment variables of the program; no secrets.
-        checkpoint_every: seconds between checkpoints.
-        max_preemptions: restarts without progress before the job is given up.
-        max_failures: restarts after an error of the program.
-        drills: failures to rehearse, such as `preempt@step=40,host=2`.
-        timing: how long the launcher waits.
+        program: What every host runs: `path.py:function`, `pkg.mod:function`, a script `path.py`, or a command.
+        accelerator: The slice, such as `v6e-16`, `v5p-2x2x4`, `h100x8` or `cpu`.
+        params: Keyword arguments of the function. Progress is shown of a number of `steps`.
+        data: Name → file or folder, laid down for the program to read.
+        name: Name of the job. Run the same name again to go on where it stopped. Empty: made from the run's id.
+        output: Folder of all jobs. Empty: `$PREFECT_TPU_OUTPUT`, or the user's data directory.
+        fallback_accelerators: Taken in this order where the first is not to be had.
+        arguments: Arguments of a script or command.
+        env: Plain environment variables of the program; no secrets.
+        checkpoint_every: Seconds between checkpoints.
+        max_preemptions: Restarts without progress before the job is given up.
+        max_failures: Restarts after an error of the program.
+        drills: Failures to rehearse, such as `preempt@step=40,host=2`.
+        timing: How long the launcher waits.
 
     Returns:
         The job's result: `job state attempts output value failure`.
@@ -82,17 +82,17 @@ def train(
     request = Request(
         name=name or name_from_run(str(flow_run.id)),
         program=program,
-        accelerators=(accelerator, *(fallback_accelerators or ())),
+        accelerators=(accelerator, *fallback_accelerators),
         output=output or default_output(),
-        params=params or {},
-        arguments=tuple(arguments or ()),
-        data=data or {},
+        params=params,
+        arguments=tuple(arguments),
+        data=data,
         settings={
-            "env": env or {},
+            "env": env,
             "checkpoint_every": checkpoint_every,
             "max_preemptions": max_preemptions,
             "max_failures": max_failures,
-            "drills": tuple(drills or ()),
+            "drills": tuple(drills),
             **timing.model_dump(),
         },
     )

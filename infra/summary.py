@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -99,9 +100,16 @@ def markdown(result: JobResult, picture: Path | None) -> str:
     ]
     if result.failure is not None:
         end.append(f"{result.failure.kind}: {result.failure.message} {result.failure.advice}")
+    elif result.value is not None:
+        end.append(f"Value: `{result.value}`")
     if picture is not None:
-        end.append(f"Loss: `{picture}`")
+        end.append(f"![Loss]({_as_url(picture)})")
     return "\n".join(lines) + "\n\n" + "\n\n".join(end) + "\n"
+
+
+def _as_url(picture: Path) -> str:
+    """The picture itself as a URL: whoever looks at the page may not see this machine's files."""
+    return f"data:image/png;base64,{base64.b64encode(picture.read_bytes()).decode()}"
 
 
 def draw_loss(result: JobResult) -> Path | None:

@@ -75,15 +75,18 @@ def test_one_row_per_attempt() -> None:
     assert all(len(row) == len(COLUMNS) for row in rows(result()))
 
 
-def test_the_table_for_artifacts_says_how_it_ended_and_where_it_lies() -> None:
-    text = markdown(result(state="failed", failure=LOST), Path("/out/digits/loss.png"))
+def test_the_table_for_artifacts_says_how_it_ended_and_where_it_lies(tmp_path: Path) -> None:
+    picture = tmp_path / "loss.png"
+    picture.write_bytes(b"a picture")
+    text = markdown(result(state="failed", failure=LOST), picture)
     lines = text.splitlines()
     assert lines[0].count("|") == lines[1].count("|") == lines[2].count("|") == len(COLUMNS) + 1
     assert "**failed** · attempts: 3 · steps lost: 19 · done again: 19" in text
     assert "Output: `/out/digits`" in text
     assert f"host_lost: Host 2 is gone. {LOST.advice}" in text
-    assert "Loss: `/out/digits/loss.png`" in text
+    assert "![Loss](data:image/png;base64,YSBwaWN0dXJl)" in text
     assert "Loss" not in markdown(result(), None)
+    assert "Value: `{'accuracy': 0.97}`" in markdown(result(value={"accuracy": 0.97}), None)
 
 
 def test_the_traceback_is_that_of_the_host_where_the_failure_began(storage: LocalStorage) -> None:

@@ -16,11 +16,18 @@ import prefect_tpu as tpu
 
 FOLDER = "counter"  # in the job's folder, so that every attempt finds it
 OVERLAPS = "overlaps"  # a line for each other attempt that was found alive
+GO = "go"
+LOOK_SECONDS = 0.02
 LIVES = "lives.jsonl"  # a line when a host's program begins and one when it leaves by itself
 
 
-def main(steps: int = 20, seconds: float = 0.05, fail_at: int | None = None) -> dict[str, Any]:
-    """The sum of 0 … `steps` - 1, a step each `seconds`; every host counts alike and keeps its state at each step."""
+def main(
+    steps: int = 20, seconds: float = 0.05, fail_at: int | None = None, hold_at: int | None = None
+) -> dict[str, Any]:
+    """The sum of 0 … `steps` - 1, a step each `seconds`; every host counts alike and keeps its state at each step.
+
+    Before step `hold_at` it waits until it is told to go on (a file `GO` in its folder) or to leave.
+    """
     leaving: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, frame: leaving.append(number))
     here = tpu.info()
@@ -31,6 +38,8 @@ def main(steps: int = 20, seconds: float = 0.05, fail_at: int | None = None) -> 
         begin, total = _read(state)
         for step in range(begin, steps):
             time.sleep(seconds)
+            while step == hold_at and not leaving and not (folder / GO).exists():
+                time.sleep(LOOK_SECONDS)
             if step == fail_at:
                 raise ValueError(f"step {step} was asked to fail")
             total += step

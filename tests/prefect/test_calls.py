@@ -1,0 +1,95 @@
+"""A Python call is a flow run: its value comes back, and every step of it is seen on the server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from prefect_jobs import PROGRAM, Job, Orchestrators
+from prefect_server import Server
+
+pytestmark = [pytest.mark.prefect, pytest.mark.timeout(90)]
+
+STEPS = 20
+TOTAL = sum(range(STEPS))
+
+
+def test_a_function_returns_the_leaders_value_and_every_task_is_seen(
+    server: Server, orchestrators: Orchestrators, new_job: Callable[[str], Job]
+) -> None:
+    job = new_job("function")
+    assert orchestrators.start(job, params={"width": 3}).result() == {
+        "value": "(3+2j)",
+        "state": "succeeded",
+        "attempts": [1],
+    }
+    run = server.wait_for_run(job.name)
+    assert run["state"]["name"] == "Completed"
+    assert server.task_runs(run) == dict.fromkeys(
+        ("stage_data", "check_quota", "provision_slice-1", "launch_training-1", "release_slice-1", "collect_results"),
+        "Completed",
+    )
+    assert job.is_slice_free() and not job.processes()
+
+
+def test_each_attempt_is_seen_under_its_own_name_with_its_progress(
+    server: Server, orchestrators: Orchestrators, new_job: Callable[[str], Job]
+) -> None:
+    job = new_job("drilled")
+    result = orchestrators.start(
+        job, program=PROGRAM, params={"steps": STEPS, "hold_at": 15}, drills=["kill@step=10,host=1"]
+    )
+    run = server.wait_for_run(job.name)
+    assert server.log(run, "Attempt 1 ended").startswith("Attempt 1 ended: host_lost on host 1: ")
+    assert "next attempt in" in server.log(run, "next attempt in")
+    job.let_go_on()
+    assert result.result()["attempts"] == [1, 2]
+    assert [name for name in server.task_runs(run) if name[-1] in "12"] == [
+        f"{task}-{attempt}" for attempt in (1, 2) for task in ("provision_slice", "launch_training", "release_slice")
+    ]
+    assert server.wait_for_end(run)["type"] == "COMPLETED"
+    shown = {artifact["key"]: artifact for artifact in server.artifacts(run)}
+    bars = [artifact for artifact in server.artifacts(run) if artifact["type"] == "progress"]
+    assert {bar["key"] for bar in bars} == {"progress-drilled"}
+    assert max(bar["data"] for bar in bars) == 100.0
+    table = shown["attempts-drilled"]["data"]
+    assert "host_lost | 1 |" in table and "steps lost: " in table and "![Loss](data:image/png;base64," in table
+
+
+def test_a_call_works_where_an_event_loop_runs(orchestrators: Orchestrators, new_job: Callable[[str], Job]) -> None:
+    found = orchestrators.start(new_job("notebook"), in_loop=True, program=PROGRAM, params={"steps": STEPS}).result()
+    assert found["value"] == {"total": TOTAL, "attempt": 1, "began_at": 0}
+
+
+def test_a_failed_job_is_a_failed_run_that_says_what_host_and_what_to_do(
+    server: Server, orchestrators: Orchestrators, new_job: Callable[[str], Job]
+) -> None:
+    job = new_job("failing")
+    found = orchestrators.start(job, program=PROGRAM, params={"steps": STEPS, "fail_at": 2}).result()
+    assert found["error"] == "JobFailed"
+    state = server.wait_for_end(server.wait_for_run(job.name))
+    assert state["type"] == "FAILED"
+    for words in ("program_error on host", "ValueError: step 2 was asked to fail", "Correct the program"):
+        assert words in found["message"] and words in state["message"]
+    assert 'raise ValueError(f"step {step} was asked to fail")' in found["notes"][0]
+    assert job.is_slice_free() and not job.processes()
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong", "words"),
+    [
+        ("no-such-slice", {"accelerator": "v6e-17"}, "Accelerator 'v6e-17'"),
+        ("no-such-drill", {"drills": ["quake@step=1"]}, "Drill 'quake@step=1' is not known"),
+        ("no-time", {"checkpoint_every": -1}, "checkpoint_every is -1.0: give a number of seconds above 0."),
+    ],
+)
+def test_a_call_that_cannot_be_carried_out_fails_with_what_to_change(
+    server: Server, orchestrators: Orchestrators, new_job: Callable[[str], Job], name: str, wrong: dict, words: str
+) -> None:
+    job = new_job(name)
+    found = orchestrators.start(job, program=PROGRAM, **wrong).result()
+    assert found["error"] == "UsageError" and words in found["message"]
+    state = server.wait_for_end(server.wait_for_run(job.name))
+    assert state["type"] == "FAILED"
+    assert "UsageError" in state["message"] and words in state["message"]
+    assert not job.output.exists()
