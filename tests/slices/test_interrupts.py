@@ -15,21 +15,31 @@ COUNTER = f"{Path(__file__).parents[1]}/programs/counter.py:main"
 INTERRUPTED, TERMINATED = 130, 143
 
 
-def count(machine: Any, steps: int) -> Any:
-    """The same call each time."""
-    options = ["--name", "count", "-a", "cpu-2x1", "-p", f"steps={steps}", "-p", "seconds=0.05", "--json"]
-    return machine.prefect_tpu("run", COUNTER, *options)
+TOTAL = sum(range(10))
 
 
-def begun(machine: Any) -> bool:
-    return all((machine.output / f"count/counter/state-{host}.json").exists() for host in (0, 1))
+def count(machine: Any, wait_until: Callable[..., None]) -> Any:
+    """The shell command, once its program has begun and holds at step 5."""
+    options = ["--name", "count", "-a", "cpu-2x1", "-p", "steps=10", "-p", "hold_at=5", "--json"]
+    process = machine.prefect_tpu("run", COUNTER, *options)
+    states = [machine.output / f"count/counter/state-{host}.json" for host in (0, 1)]
+    wait_until(lambda: all(state.exists() for state in states), "the first step")
+    return process
+
+
+def count_on(machine: Any, wait_until: Callable[..., None]) -> Any:
+    """The same call again, with nothing to hold for; its end."""
+    (machine.output / "count/counter/go").touch()
+    process = count(machine, wait_until)
+    assert process.wait() == 0, process.err
+    assert machine.left() == []
+    return process.result()
 
 
 def test_the_first_interrupt_stops_the_job_and_the_same_name_goes_on(
     machine: Any, wait_until: Callable[..., None]
 ) -> None:
-    first = count(machine, steps=70)
-    wait_until(lambda: begun(machine), "the first step")
+    first = count(machine, wait_until)
     first.popen.send_signal(signal.SIGINT)
     assert first.wait() == INTERRUPTED, first.err
     stopped = first.result()
@@ -37,19 +47,15 @@ def test_the_first_interrupt_stops_the_job_and_the_same_name_goes_on(
     assert [attempt["outcome"] for attempt in stopped["attempts"]] == ["stopped"]
     assert "Interrupt again to leave the job running" in first.err and machine.left() == []
 
-    again = count(machine, steps=70)  # needs the slice: it was given back
-    assert again.wait() == 0, again.err
-    value = again.result()["value"]
-    assert value["total"] == sum(range(70)) and value["attempt"] == 2 and value["began_at"] > 0
-    assert [attempt["outcome"] for attempt in again.result()["attempts"]] == ["stopped", "succeeded"]
-    assert machine.left() == []
+    again = count_on(machine, wait_until)  # needs the slice: it was given back
+    assert again["value"]["total"] == TOTAL and again["value"]["attempt"] == 2 and again["value"]["began_at"] > 0
+    assert [attempt["outcome"] for attempt in again["attempts"]] == ["stopped", "succeeded"]
 
 
 def test_the_second_interrupt_leaves_the_job_running_and_says_how_to_attach(
     machine: Any, wait_until: Callable[..., None]
 ) -> None:
-    first = count(machine, steps=60)
-    wait_until(lambda: begun(machine), "the first step")
+    first = count(machine, wait_until)
     first.popen.send_signal(signal.SIGINT)
     wait_until(lambda: "Interrupt again" in first.err, "the answer to the first interrupt")
     first.popen.send_signal(signal.SIGINT)
@@ -57,32 +63,25 @@ def test_the_second_interrupt_leaves_the_job_running_and_says_how_to_attach(
     assert "runs on" in first.err and "--name count" in first.err
     assert len(machine.left()) == 4  # a runner and its program on each host
 
-    again = count(machine, steps=60)
-    assert again.wait() == 0, again.err
-    assert [attempt["outcome"] for attempt in again.result()["attempts"]] == ["succeeded"]
-    assert again.result()["value"] == {"total": sum(range(60)), "attempt": 1, "began_at": 0}
-    assert machine.left() == []
+    again = count_on(machine, wait_until)
+    assert [attempt["outcome"] for attempt in again["attempts"]] == ["succeeded"]
+    assert again["value"] == {"total": TOTAL, "attempt": 1, "began_at": 0}
 
 
 def test_interrupted_twice_while_it_stops_the_same_name_goes_on(machine: Any, wait_until: Callable[..., None]) -> None:
     """The hosts were told already: they leave, and whoever runs the job again finds it stopped and goes on."""
-    first = count(machine, steps=70)
-    wait_until(lambda: begun(machine), "the first step")
+    first = count(machine, wait_until)
     first.popen.send_signal(signal.SIGINT)
     wait_until(lambda: "stopping: the hosts save and leave" in first.err, "the stop")
     first.popen.send_signal(signal.SIGINT)
     assert first.wait() == INTERRUPTED
-    again = count(machine, steps=70)
-    assert again.wait() == 0, again.err
-    assert again.result()["value"]["total"] == sum(range(70))
-    assert machine.left() == []
+    assert count_on(machine, wait_until)["value"]["total"] == TOTAL
 
 
 def test_a_terminated_driver_makes_its_hosts_save_and_leave_and_the_job_keeps_no_end(
     machine: Any, wait_until: Callable[..., None]
 ) -> None:
-    first = count(machine, steps=200)
-    wait_until(lambda: begun(machine), "the first step")
+    first = count(machine, wait_until)
     first.popen.send_signal(signal.SIGTERM)
     assert first.wait() == TERMINATED
     assert (machine.output / "count/attempts/1/outcome.json").exists() and machine.left() == []
