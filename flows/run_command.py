@@ -6,6 +6,7 @@ import json
 import secrets
 import signal
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from prefect_tpu.infra.request import Request, default_output, job_folder, prepa
 from prefect_tpu.infra.storage import LocalStorage
 from prefect_tpu.infra.summary import draw_loss
 
+HEED_AFTER_SECONDS = 1.5  # a second interrupt within this time finds hosts that have not been told to leave
 SUCCEEDED, FAILED, WRONG_CALL, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
 
 
@@ -56,9 +58,10 @@ class Interrupts:
 
     def __init__(self) -> None:
         self.reason: str | None = None
+        self._heed_at = 0.0
 
     def asks_to_stop(self) -> str | None:
-        return self.reason
+        return self.reason if time.monotonic() >= self._heed_at else None
 
     @contextmanager
     def caught(self) -> Iterator[None]:
@@ -74,6 +77,7 @@ class Interrupts:
     def _interrupt(self, number: int, frame: FrameType | None) -> None:
         if self.reason is not None:
             raise Detach
+        self._heed_at = time.monotonic() + HEED_AFTER_SECONDS
         self.reason = "interrupted at the terminal"
         sys.stderr.write("\nStopping: the hosts save and leave. Interrupt again to leave the job running.\n")
 
