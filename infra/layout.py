@@ -44,6 +44,11 @@ def outcome(attempt: int) -> str:
     return f"attempts/{attempt}/outcome.json"
 
 
+def verdict(attempt: int) -> str:
+    """Why the attempt ends, before whatever of it still lives is ended; create-only."""
+    return f"attempts/{attempt}/verdict.json"
+
+
 def host(attempt: int, index: int) -> str:
     return f"attempts/{attempt}/hosts/{index}"
 

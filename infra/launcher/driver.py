@@ -284,8 +284,9 @@ class JobDriver:
 
     async def _close(self, action: Close) -> None:
         assert self._following is not None, "step closes only what is followed"
+        failure = history.judge(self.storage, self._following.seen.attempt, action.failure)
         await self._following.end()
-        summary = self._summary(self._following.seen, action.failure)
+        summary = self._summary(self._following.seen, failure)
         history.write_outcome(self.storage, summary)
         self._ledger.write(summary.number, "ended", outcome=summary.outcome, last_step=summary.last_step)
         self._following = None

@@ -6,7 +6,7 @@ import json
 import re
 
 from prefect_tpu.infra import contract, layout
-from prefect_tpu.infra.errors import PlatformError
+from prefect_tpu.infra.errors import Failure, PlatformError
 from prefect_tpu.infra.job import AttemptSummary, JobResult, SliceJob, check_same
 from prefect_tpu.infra.plan import HostPlan
 from prefect_tpu.infra.storage import LocalStorage
@@ -86,6 +86,18 @@ def read_outcome(storage: LocalStorage, number: int) -> AttemptSummary | None:
         return None
     data = contract.read_json(raw, layout.outcome(number))
     return AttemptSummary.from_json({key: value for key, value in data.items() if key != "version"})
+
+
+def judge(storage: LocalStorage, number: int, failure: Failure | None) -> Failure | None:
+    """Why an attempt ends; the first verdict stays.
+
+    Hosts that are ended after it leave other evidence than they gave: a driver
+    that was killed in between must not be judged again by that.
+    """
+    name = layout.verdict(number)
+    storage.put_if_absent(name, contract.write_json({"failure": failure and failure.to_json()}))
+    first = contract.read_json(storage.get(name) or b"", name)["failure"]
+    return first and Failure.from_json(first)
 
 
 def write_outcome(storage: LocalStorage, summary: AttemptSummary) -> None:

@@ -26,6 +26,7 @@ def test_everything_of_an_attempt_lies_below_it_and_no_two_names_are_equal() -> 
     found = [
         *(layout.JOB, layout.STOP, layout.LEASE, layout.RESULT, layout.VALUE),
         *(layout.payload("a" * 64), layout.plan(1), layout.outcome(1), layout.plan(11), layout.outcome(11)),
+        *(layout.verdict(1), layout.verdict(11)),
         *(name(1, host) for name in (layout.record, layout.log, layout.result) for host in (1, 11)),
         *(layout.checkpoint_seal(1, 11), layout.checkpoint_seal(11, 1), layout.checkpoints(1)),
         *(layout.ledger(1, "host1", 1), layout.ledger(1, "host11", 1), layout.ledger(1, "launcher", 1)),

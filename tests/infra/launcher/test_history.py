@@ -10,7 +10,7 @@ import pytest
 
 from prefect_tpu.infra import layout
 from prefect_tpu.infra.contract import ContractError
-from prefect_tpu.infra.errors import Conflict, FailureKind, PlatformError
+from prefect_tpu.infra.errors import Conflict, Failure, FailureKind, PlatformError
 from prefect_tpu.infra.job import AttemptSummary, JobResult, SliceJob
 from prefect_tpu.infra.launcher import history
 from prefect_tpu.infra.plan import HostPlan
@@ -68,6 +68,13 @@ def played(storage: LocalStorage, make_plan: MakePlan, numbers: range, state: st
     if state == "stopped":
         history.ask_to_stop(storage, "enough")
     history.write_result(storage, result(state, *map(summary, numbers)))
+
+
+@pytest.mark.parametrize("first", [None, failure(FailureKind.PROGRAM_ERROR, "ValueError: no", host=1, evidence=["x"])])
+def test_an_attempt_is_judged_once(storage: LocalStorage, first: Failure | None) -> None:
+    """Survivors that were ended after the verdict left no record: that makes no lost host of them."""
+    assert history.judge(storage, 2, first) == first
+    assert history.judge(storage, 2, failure(FailureKind.HOST_LOST, "gone", host=0)) == first
 
 
 def test_a_job_enters_once(storage: LocalStorage, make_job: MakeJob) -> None:
