@@ -97,6 +97,9 @@ TABLE: dict[str, tuple[View, type[Action], dict[str, object]]] = {
     "a stop does not cut a save short": (
         view(live=live(RUNNING, GONE, stopping_for=1.0, failing_for=3.0), is_stop_asked=True), Watch, {}),
     "they had their grace": (view(live=live(RUNNING, stopping_for=BEYOND_GRACE), is_stop_asked=True), Close, {}),
+    "told before any host began": (view(live=live(PENDING, PENDING, stopping_for=0.0), is_stop_asked=True), Close, {}),
+    "told while one host still starts": (
+        view(live=live(RUNNING, PENDING, stopping_for=0.0), is_stop_asked=True), Watch, {}),
     "all ended before the stop reached them": (
         view(live=live(DONE), is_stop_asked=True), Close, {"failure": None}),
     # an attempt has ended
