@@ -35,7 +35,7 @@ from prefect_tpu.infra.launcher.step import (
     step,
 )
 from prefect_tpu.infra.plan import HostPlan
-from prefect_tpu.infra.state import HostPhase, JobEvent, JobState, Observation, Offer
+from prefect_tpu.infra.state import HostPhase, JobEvent, JobState, Observation, Offer, Waiting
 from prefect_tpu.infra.storage import LocalStorage
 
 LOOK_SECONDS = 0.5  # how often a wish to stop and a free slice are looked for
@@ -70,6 +70,7 @@ class JobDriver:
         self._refused: dict[Offer, str] = {}
         self._held: Held | None = None
         self._waiting_since: float | None = None
+        self._lacking: int | None = None  # the attempt that was planned, has no host yet and no slice
         self._following: Following | None = None
         self._is_leaving = self._wrote_stop = False
         self._next_ask = 0.0
@@ -183,9 +184,9 @@ class JobDriver:
         if not numbers or history.read_outcome(self.storage, numbers[-1]) is not None:
             return None
         plan = history.read_plan(self.storage, numbers[-1])
-        return (
-            self._following.live(plan) if self._following else Live(number=plan.attempt, accelerator=plan.accelerator)
-        )
+        if self._following is not None:
+            return self._following.live(plan)
+        return Live(number=plan.attempt, accelerator=plan.accelerator, is_lacking=plan.attempt == self._lacking)
 
     def _number(self, action: Action) -> int:
         numbers = history.attempt_numbers(self.storage)
@@ -225,12 +226,17 @@ class JobDriver:
         answer = await self._backend.provision(self._attempt(action.number), action.offer)
         if isinstance(answer, Held):
             self._held, self._waiting_since = answer, None
-        elif isinstance(answer, Refused):
-            self._refused[action.offer] = answer.reason
-            self._tell.say(action.number, f"{action.offer.accelerator} cannot be had: {answer.reason}")
+        else:
+            await self._go_without(action.number, action.offer, answer)
+
+    async def _go_without(self, number: int, offer: Offer, answer: Waiting | Refused) -> None:
+        """No slice of this offer: never, or not yet."""
+        if isinstance(answer, Refused):
+            self._refused[offer] = answer.reason
+            self._tell.say(number, f"{offer.accelerator} cannot be had: {answer.reason}")
         else:
             self._waiting_since = self._waiting_since or anyio.current_time()
-            self._tell.say(action.number, f"waiting for a slice: {answer.reason}")
+            self._tell.say(number, f"waiting for a slice: {answer.reason}")
             await anyio.sleep(LOOK_SECONDS)
 
     async def _submit(self, action: Submit) -> None:
@@ -251,12 +257,13 @@ class JobDriver:
         first = await look(self._backend, self._backend.attach(plan))
         pending = [host.phase is HostPhase.PENDING for host in first.hosts]
         if any(pending) and self._held is None and not history.is_stop_asked(self.storage):
-            answer = await self._backend.provision(self._attempt(action.number), Offer(accelerator=plan.accelerator))
+            offer = Offer(accelerator=plan.accelerator)
+            answer = await self._backend.provision(self._attempt(action.number), offer)
             if isinstance(answer, Held):
-                self._held = answer
+                self._held, self._waiting_since = answer, None
             elif all(pending):
-                self._tell.say(action.number, f"waiting for a slice: {answer.reason}")
-                await anyio.sleep(LOOK_SECONDS)
+                self._lacking = plan.attempt
+                await self._go_without(plan.attempt, offer, answer)
                 return
         self._tell.move(JobEvent.SUBMITTED)
         self._tell.say(action.number, "found running; following it")
@@ -283,7 +290,10 @@ class JobDriver:
         await self._following.tell_to_leave()
 
     async def _close(self, action: Close) -> None:
-        assert self._following is not None, "step closes only what is followed"
+        if self._following is None:  # planned, and its slice was not to be had again: nothing of it ever began
+            self._tell.move(JobEvent.SUBMITTED)
+            handle = self._backend.attach(history.read_plan(self.storage, history.attempt_numbers(self.storage)[-1]))
+            self._following = await follow(self._backend, handle, self._tell.saw, self._tasks)
         failure = history.judge(self.storage, self._following.seen.attempt, action.failure)
         await self._following.end()
         summary = self._summary(self._following.seen, failure)

@@ -27,11 +27,13 @@ class Live:
     observation: None until the backend was asked.
     failing_for: seconds since a host's failure was first seen, None where none was.
     stopping_for: seconds since the hosts were told to leave, None where they were not.
+    is_lacking: no host of it has begun, and its slice could not be taken.
     """
 
     number: int
     accelerator: str
     observation: Observation | None = None
+    is_lacking: bool = False
     failing_for: float | None = None
     stopping_for: float | None = None
 
@@ -129,12 +131,29 @@ def step(view: View) -> Action:
 def _of_live_attempt(view: View, live: Live) -> Action:
     seen = live.observation
     if seen is None:
-        return Attach(number=live.number)
+        lack = _lack(view, live)
+        return Attach(number=live.number) if lack is None else Close(failure=lack)
     if seen.has_ended or _is_settled(live) or _is_beyond_grace(view, live) or _has_nothing_to_save(live, seen):
         return Close(failure=classify(seen) or _never_left(view, seen))
     if view.is_stop_asked and live.stopping_for is None:
         return TellToLeave()
     return Watch()
+
+
+def _lack(view: View, live: Live) -> Failure | None:
+    """The slice that a killed driver had planned this attempt for is not to be had again, or not in time."""
+    if not live.is_lacking:
+        return None
+    refused = view.refused.get(Offer(accelerator=live.accelerator))
+    if refused is not None:
+        return failure(FailureKind.NO_CAPACITY, f"{live.accelerator} cannot be had: {refused}")
+    return _waited_too_long(view)
+
+
+def _waited_too_long(view: View) -> Failure | None:
+    if view.waited <= view.job.provision_timeout:
+        return None
+    return failure(FailureKind.NO_CAPACITY, f"No slice within {view.job.provision_timeout:.0f} s (provision_timeout).")
 
 
 def _never_left(view: View, seen: Observation) -> Failure | None:
@@ -186,9 +205,8 @@ def _begin(view: View) -> Action:
     number = view.last_number + 1
     if view.held is not None:
         return Submit(number=number)
-    if view.waited > view.job.provision_timeout:
-        message = f"No slice within {view.job.provision_timeout:.0f} s (provision_timeout)."
-        return Finish(state=JobState.FAILED, failure=failure(FailureKind.NO_CAPACITY, message))
+    if too_long := _waited_too_long(view):
+        return Finish(state=JobState.FAILED, failure=too_long)
     last_failed = next((o for o in view.offers if view.ended and o.accelerator == view.ended[-1].accelerator), None)
     chosen = capacity.choose(view.offers, view.refused, last_failed if _is_capacity(view) else None)
     if isinstance(chosen, Failure):

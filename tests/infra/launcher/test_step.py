@@ -41,6 +41,7 @@ JOB = SliceJob(
     grace=3.0,
 )
 A, B = (Offer(accelerator=name) for name in JOB.accelerators)
+LONG = JOB.provision_timeout
 BEYOND_GRACE = JOB.grace + KILL_AFTER_GRACE_SECONDS + 0.1
 RUNNING = HostObservation(host=0, phase=HostPhase.RUNNING, joined=True)
 GONE = HostObservation(host=1, phase=HostPhase.ENDED, joined=True, signal=9)
@@ -83,6 +84,12 @@ TABLE: dict[str, tuple[View, type[Action], dict[str, object]]] = {
     "numbers go on in a later round": (view(last_number=7, held=A), Submit, {"number": 8}),
     # an attempt lives
     "not looked at": (view(live=live()), Attach, {"number": 4}),
+    "its slice is awaited": (view(live=live(is_lacking=True), waited=LONG), Attach, {"number": 4}),
+    "its slice did not come": (view(live=live(is_lacking=True), waited=LONG + 1), Close, {}),
+    "its slice is refused": (view(live=live(is_lacking=True), refused={A: "too large"}), Close, {}),
+    "another slice is refused": (view(live=live(is_lacking=True), refused={B: "too large"}), Attach, {}),
+    "somebody has its slice": (view(live=live(), waited=LONG + 1, refused={A: "too large"}), Attach, {}),
+    "no slice came": (view(waited=LONG + 1), Finish, {"state": JobState.FAILED}),
     "not looked at, stop asked": (view(live=live(), is_stop_asked=True), Attach, {"number": 4}),
     "running": (view(live=live(RUNNING, RUNNING)), Watch, {}),
     "one host is done": (view(live=live(DONE, RUNNING)), Watch, {}),
