@@ -11,7 +11,7 @@ import logging
 import queue
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from typing import TypeVar
 
 import anyio
@@ -92,8 +92,10 @@ class Driving:
                 self._portal.call(self._driver.detach)
             raise
         except BaseException:
-            if self._driver is not None:
-                self._portal.call(self._driver.leave)
+            if self._driver is None:  # another process may drive for days: whoever must go waits no longer for it
+                future.cancel()
+                raise
+            self._portal.call(self._driver.leave)
             future.result()
             raise
         return future.result()
@@ -118,16 +120,14 @@ def driving(
         driven = Driving(portal, listen)
         backend = open_backend(job.backend)
         driver = JobDriver(job, storage, backend, driven.tell, asks_to_stop, tasks=tasks)
-        driven._call(lambda: _enter(lease, driver, driven.tell, asks_to_stop))
-        driven._driver = driver
-        renewing = portal.start_task_soon(_keep_renewing, lease)
-        try:
+        with ExitStack() as last:  # in reverse order, each whatever becomes of the others
+            last.callback(lease.give_up)
+            driven._call(lambda: _enter(lease, driver, driven.tell, asks_to_stop))
+            driven._driver = driver
+            last.callback(portal.call, driver.let_go)
+            last.callback(portal.start_task_soon(_keep_renewing, lease).cancel)
+            last.callback(portal.call, driver.end_if_stopped)
             yield driven
-        finally:
-            portal.call(driver.end_if_stopped)
-            renewing.cancel()
-            portal.call(driver.let_go)
-            lease.give_up()
 
 
 @contextmanager
@@ -154,10 +154,10 @@ async def _enter(lease: Lease, driver: JobDriver, tell: Listener, asks_to_stop: 
     A wish to stop whose driver is gone is obeyed first: whoever runs the job again wants it to go on after that.
     Who waits may ask for a stop too: whoever drives obeys.
     """
-    had_result = driver.result is not None
+    before = driver.result
     told = False
     while (holder := lease.take()) is not None:
-        if driver.result is not None:
+        if (end := driver.result) is not None and (end != before or end.state == JobState.SUCCEEDED):
             return
         if not told:
             text = f"driven by {holder}; waiting for it"
@@ -166,10 +166,10 @@ async def _enter(lease: Lease, driver: JobDriver, tell: Listener, asks_to_stop: 
         if reason := await anyio.to_thread.run_sync(asks_to_stop):
             history.ask_to_stop(driver.storage, reason)
         await anyio.sleep(FOLLOW_SECONDS)
-    if not told and not had_result and history.is_stop_asked(driver.storage):
+    if not told and before is None and history.is_stop_asked(driver.storage):
         await driver.end_old_stop()
-        had_result = True
-    if had_result:
+        before = driver.result
+    if before is not None and driver.result == before:  # an end that came while we waited is the one to report
         history.begin_round(driver.storage)
 
 

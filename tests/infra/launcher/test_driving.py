@@ -1,0 +1,77 @@
+"""Who may drive a job when another process does, and what of it is left when somebody must go."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from prefect_tpu.infra.errors import FailureKind, PlatformError
+from prefect_tpu.infra.job import JobResult, SliceJob
+from prefect_tpu.infra.launcher import history
+from prefect_tpu.infra.launcher.driving import driving
+from prefect_tpu.infra.launcher.lease import Lease
+from prefect_tpu.infra.launcher.news import News
+from prefect_tpu.infra.policy.failures import failure
+from prefect_tpu.infra.storage import LocalStorage
+
+MakeJob = Callable[..., SliceJob]
+OLD_END = JobResult(
+    job="digits",
+    state="failed",
+    attempts=(),
+    output="/out/digits",
+    value=None,
+    failure=failure(FailureKind.NO_CAPACITY, "full"),
+)
+NEW_END = replace(OLD_END, failure=failure(FailureKind.NO_QUOTA, "none"))
+
+
+@pytest.fixture
+def other(storage: LocalStorage) -> Lease:
+    """Another driver's lease."""
+    lease = Lease(storage, time.monotonic)
+    assert lease.take() is None
+    return lease
+
+
+def test_who_waits_for_another_driver_may_go_at_once(storage: LocalStorage, make_job: MakeJob, other: Lease) -> None:
+    def interrupt(news: News) -> None:
+        assert "waiting for it" in (news.text or "")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), driving(make_job(), storage.url, interrupt):
+        raise AssertionError("the other one drives")
+    assert other.take() is None, "its lease is untouched"
+
+
+@pytest.mark.parametrize("before", [None, OLD_END])
+def test_an_end_that_came_meanwhile_is_the_one_to_report(
+    storage: LocalStorage, make_job: MakeJob, other: Lease, before: JobResult | None
+) -> None:
+    def end(news: News) -> None:
+        history.begin_round(storage)
+        history.write_result(storage, NEW_END)
+        other.give_up()
+
+    if before is not None:
+        history.write_result(storage, before)
+    with driving(make_job(), storage.url, end) as driven:
+        assert driven.next_attempt() is None
+        assert driven.result == NEW_END
+
+
+def test_an_old_end_is_not_taken_for_a_new_one(storage: LocalStorage, make_job: MakeJob, other: Lease) -> None:
+    """The other driver went before it began a round of its own."""
+    history.write_result(storage, OLD_END)
+    with driving(make_job(), storage.url, lambda news: other.give_up()) as driven:
+        assert driven.result is None
+
+
+def test_a_lease_is_given_up_whatever_else_fails(storage: LocalStorage, make_job: MakeJob) -> None:
+    with pytest.raises(PlatformError), driving(make_job(), storage.url):
+        storage.put("attempts/1/plan.json", b"not a plan")
+        history.ask_to_stop(storage, "enough")
+    assert storage.get("lease") is None
