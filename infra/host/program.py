@@ -83,7 +83,8 @@ def _import_file(path: Path) -> Any:
 
 
 def _become(program: Program) -> None:
-    words = [program.target, *program.arguments]
+    """Run the command in this process's place; `python` is the plan's interpreter, whatever the PATH has."""
+    words = [sys.executable if program.target == "python" else program.target, *program.arguments]
     try:
         os.execvp(words[0], words)
     except OSError as exc:

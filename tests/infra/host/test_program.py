@@ -194,6 +194,15 @@ def test_a_command_takes_the_place_of_the_process(tmp_path: Path, make_plan: Cal
     assert (ended.returncode, ended.stderr) == (127, "no-such-command-here: No such file or directory\n")
 
 
+def test_python_is_the_hosts_interpreter_whatever_the_path_has(
+    tmp_path: Path, make_plan: Callable[..., HostPlan], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    command = Program(kind="command", target="python", arguments=("-c", "import sys; print(sys.executable)"))
+    ended, _ = run(tmp_path, make_plan(program=command))
+    assert ended.stdout == f"{sys.executable}\n", ended.stderr
+
+
 def program(how: str) -> Program:
     return Program(kind="file", target="train.py:main", params={"how": how})
 
