@@ -35,7 +35,7 @@ def wait_for_hosts(address: str, word: str, host: int, hosts: int, timeout: floa
     name, _, port = address.rpartition(":")
     deadline = time.monotonic() + timeout
     if host == 0:
-        with _server(name, int(port)) as server:
+        with _server(name, int(port), word) as server:
             _gather(server, word, hosts, deadline, timeout)
     elif not _is_called(name.strip("[]"), int(port), f"{word} {host}\n".encode(), deadline):
         raise CouldNotJoin(
@@ -45,12 +45,18 @@ def wait_for_hosts(address: str, word: str, host: int, hosts: int, timeout: floa
 
 
 @contextlib.contextmanager
-def _server(name: str, port: int) -> Iterator[socket.socket]:
+def _server(name: str, port: int, word: str) -> Iterator[socket.socket]:
     """On one machine no port is opened to the network."""
-    if name.startswith("127.") or not socket.has_dualstack_ipv6():
-        server = socket.create_server((name if name.startswith("127.") else "", port))
-    else:
-        server = socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True)
+    try:
+        if name.startswith("127.") or not socket.has_dualstack_ipv6():
+            server = socket.create_server((name if name.startswith("127.") else "", port))
+        else:
+            server = socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True)
+    except OSError as exc:
+        raise CouldNotJoin(
+            f"{word} could not begin: its leader cannot listen at port {port} ({exc.strerror})."
+            " Another process took it since the attempt was planned; the next attempt looks for another port."
+        ) from exc
     with server:
         yield server
 

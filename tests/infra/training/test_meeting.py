@@ -46,6 +46,13 @@ def test_who_is_missing_is_named() -> None:
             other.result()
 
 
+def test_a_port_that_was_taken_meanwhile_is_no_error_of_the_program() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(CouldNotJoin, match=rf"its leader cannot listen at port {port}"):
+            wait_for_hosts(f"127.0.0.1:{port}", WORD, 0, 2, 30.0)
+
+
 def test_strangers_and_stragglers_are_not_counted() -> None:
     address = free_address()
     port = int(address.rpartition(":")[2])
