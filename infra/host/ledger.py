@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from prefect_tpu.infra import layout
 from prefect_tpu.infra.contract import Scratch
+from prefect_tpu.infra.errors import PlatformError
 from prefect_tpu.infra.storage import Storage
 
 SHORTEST_SECONDS, LONGEST_SECONDS = 1.0, 60.0
@@ -37,6 +39,10 @@ class LedgerShipper:
             return
         if newline:
             name = layout.ledger(self._attempt, f"host{self._host}", self._sequence)
-            self._storage.put_if_absent(name, whole + newline)
+            try:
+                self._storage.put_if_absent(name, whole + newline)
+            except PlatformError as exc:  # the lines wait for the next time: a full disk must not end the program
+                sys.stderr.write(f"{exc}\n")
+                return
             self._sequence += 1
             self._offset += len(whole) + 1

@@ -53,6 +53,16 @@ def test_a_line_waits_for_its_end(storage: LocalStorage, events: Path, shipper: 
     assert shipped(storage) == [b"one\ntwo\n", b"three\n"]
 
 
+def test_lines_that_cannot_be_written_wait(storage: LocalStorage, events: Path, shipper: LedgerShipper) -> None:
+    append(events, "one\n")
+    storage.put("ledger", b"in the way")
+    shipper.ship()
+    storage.delete("ledger")
+    append(events, "two\n")
+    shipper.ship()
+    assert shipped(storage) == [b"one\ntwo\n"]
+
+
 def test_often_while_young_and_once_a_minute_later(storage: LocalStorage, events: Path, shipper: LedgerShipper) -> None:
     shipped_at = []
     for second in range(200):
