@@ -96,13 +96,18 @@ class PlatformError(PrefectTpuError):
 class JobFailed(PrefectTpuError):
     """The job ended without its result; `failure` says why and what to do."""
 
-    def __init__(self, job: str, failure: Failure, *, traceback: str | None = None) -> None:
+    def __init__(self, job: str, failure: Failure, traceback: str | None = None) -> None:
         self.job = job
         self.failure = failure
+        self.traceback = traceback
         where = "" if failure.host is None else f" on host {failure.host}"
         super().__init__(f"Job {job!r} failed: {failure.kind}{where}: {failure.message} {failure.advice}".strip())
         if traceback:
             self.add_note(f"The host's traceback:\n{traceback}")
+
+    def __reduce__(self) -> tuple[type[JobFailed], tuple[str, Failure, str | None]]:
+        """Prefect keeps the exception of a failed run as a pickle; by default only the message would come back."""
+        return JobFailed, (self.job, self.failure, self.traceback)
 
 
 class WrongSlice(PrefectTpuError):
