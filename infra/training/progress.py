@@ -32,12 +32,12 @@ class ProgressFiles:
             if self._scratch is not None:
                 _replace(self._scratch / Scratch.PROGRESS, contract.write_json(asdict(self.current)))
 
-    def event(self, name: Event, **facts: object) -> None:
-        """Append one event with the seconds since the runner started."""
+    def event(self, name: Event, /, **facts: object) -> None:
+        """Append one event with the seconds since the runner started; facts may have any name."""
         if self._scratch is None:
             return
         after = round(time.monotonic() - self._started, 3)
-        line = json.dumps({"after": after, "event": name.value, **facts})
+        line = json.dumps({**facts, "after": after, "event": name.value})
         with self._lock, open(self._scratch / Scratch.EVENTS, "a", encoding="utf-8") as file:
             file.write(line + "\n")
 

@@ -111,6 +111,13 @@ def test_a_value_donated_to_a_later_step_is_passed_over(program: Program) -> Non
     assert program.progress["metrics"] == {"count": 4.0}
 
 
+def test_a_metric_may_have_any_name(program: Program) -> None:
+    program.step(3, 1.0, name=1.0, event=2.0, after=3.0)
+    assert program.progress["metrics"] == {"name": 1.0, "event": 2.0, "after": 3.0}
+    (event,) = program.events
+    assert (event["event"], event["name"], event["step"]) == ("step", 1.0, 3)
+
+
 def test_the_end_is_complete(program: Program) -> None:
     for step in range(8):
         program.step(step, 0.001, loss=Value(float(step), ready=False))
