@@ -95,7 +95,13 @@ class LocalStorage:
         return sorted(str(path.relative_to(self.root)) for path in found if not path.name.startswith(".tmp-"))
 
     def delete(self, name: str) -> None:
-        self.path(name).unlink(missing_ok=True)
+        path = self.path(name)
+        try:
+            path.unlink(missing_ok=True)
+        except NotADirectoryError:
+            return
+        except OSError as exc:
+            raise _platform_error("delete", path, exc) from exc
 
     def inside(self, folder: str) -> LocalStorage:
         return LocalStorage(self.path(folder))

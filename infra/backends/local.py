@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -221,7 +222,8 @@ class LocalBackend:
             child = self._children.get((mark, host))
             raw = LocalStorage(handle["output"]).get(layout.started(handle["attempt"], host))
             if raw is not None and is_alive(pid := contract.read_json(raw, "started.json")["pid"], mark):
-                os.kill(pid, signal.SIGTERM)
+                with contextlib.suppress(ProcessLookupError):  # it ended since the look
+                    os.kill(pid, signal.SIGTERM)
             elif raw is None and child is not None:
                 child.terminate()  # it has not claimed its host yet, and hears of it when it does
 
