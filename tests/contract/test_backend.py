@@ -211,10 +211,11 @@ async def test_forget_ends_every_process_also_one_in_a_session_of_its_own(desk, 
     assert (await desk.ended(handle)).has_failure
 
 
-async def test_what_a_program_left_running_ends_with_it_and_its_record_stays(desk, machine):
+async def test_what_a_program_left_running_ends_with_it_and_its_record_stays(desk, machine, wait_until):
     _, _, handle = await desk.begin("sleep 600 & true")
     seen = await desk.ended(handle)
-    assert not seen.has_failure and machine.left() == []
+    assert not seen.has_failure
+    wait_until(lambda: machine.left() == [], "the runners' end after their records")
     await desk.backend.forget(handle)
     assert await desk.ended(handle) == seen
 

@@ -38,8 +38,8 @@ def test_hosts_that_nobody_drives_save_and_leave_and_the_job_goes_on_from_there(
     job = make_job("keeper.py:main", {"steps": 10, "hold_at": 7}, orphan_after=1.5)
     driver = job.drive()
     wait_until(lambda: job.storage.get(layout.checkpoint_seal(1, 6)), "the checkpoint of step 6")
+    wait_until(lambda: len(job.machine.left()) == 4, "a runner and its program on each host")
     driver.kill()
-    assert len(job.machine.left()) == 4
     wait_until(lambda: job.machine.left() == [], "the hosts' leaving by themselves", seconds=15)
     records = [json.loads(job.storage.get(layout.record(1, host)) or b"") for host in (0, 1)]
     assert {record["stop_reason"] for record in records} == {"orphaned"}
