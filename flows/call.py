@@ -58,9 +58,8 @@ def train(
 
 def _send(function: Callable[..., Any], params: Mapping[str, Any], folder: str) -> str:
     """Put the function into the job's payload; the name under which the flow finds it there."""
-    packed = pack_function(function, params)
-    packed.send(open_storage(folder))
-    return f"payload:{packed.program.payload}:{packed.program.target}"
+    program = pack_function(function, params).send(open_storage(folder))
+    return f"payload:{program.payload}:{program.target}"
 
 
 def _ended(state: State[Any]) -> JobResult:

@@ -26,6 +26,11 @@ def payload(sha256: str) -> str:
     return f"payload/{sha256}/payload.zip"
 
 
+def first_payload(code: str) -> str:
+    """Which payload holds this function; create-only, for the same function is pickled otherwise each time."""
+    return f"payload/{code}.first"
+
+
 def data(sha256: str) -> str:
     return f"{DATA_FOLDER}/{sha256}"
 

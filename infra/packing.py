@@ -1,6 +1,7 @@
 """What travels to the hosts? From what a person names to a `Program` and its payload.
 
 The same files always make the same bytes: the payload's name is their hash.
+A function's pickle does not; `fingerprint` finds out that it was sent before.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ import sys
 import sysconfig
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from prefect_tpu.infra import layout
 from prefect_tpu.infra.contract import Payload
 from prefect_tpu.infra.errors import UsageError
+from prefect_tpu.infra.fingerprint import fingerprint
 from prefect_tpu.infra.job import Program, with_payload
 from prefect_tpu.infra.storage import Storage
 
@@ -35,15 +37,30 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time a zip can carry
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Packed:
-    """A program and the zip that travels with it; None where nothing does."""
+    """A program and the zip that travels with it; None where nothing does.
+
+    code: says of a function's payload whether it is the same code, as its bytes do not; None for files.
+    """
 
     program: Program
     payload: bytes | None
+    code: str | None = None
 
-    def send(self, storage: Storage) -> None:
-        """Put the payload into the job's folder, once."""
-        if self.payload is not None and self.program.payload is not None:
-            storage.put_if_absent(layout.payload(self.program.payload), self.payload)
+    def send(self, storage: Storage) -> Program:
+        """Put the payload into the job's folder, once. The program as it lies there: of a function the first pickle."""
+        sha256 = self.program.payload
+        if self.payload is None or sha256 is None:
+            return self.program
+        if self.code is None:
+            storage.put_if_absent(layout.payload(sha256), self.payload)
+            return self.program
+        name = layout.first_payload(self.code)
+        if storage.get(name) is None:
+            storage.put_if_absent(layout.payload(sha256), self.payload)
+            storage.put_if_absent(name, sha256.encode())
+        first = storage.get(name)
+        assert first is not None, "written above"
+        return with_payload(self.program, first.decode())
 
 
 def pack(target: str, params: Mapping[str, Any], arguments: Sequence[str]) -> Packed:
@@ -80,7 +97,8 @@ def pack_function(function: Callable[..., Any], params: Mapping[str, Any]) -> Pa
         **_code_around(function),
     }
     program = Program(kind="function", target=getattr(function, "__qualname__", "function"), params=dict(params))
-    return _packed(program, files)
+    code = hashlib.sha256(_zip({**files, Payload.FUNCTION: fingerprint(pickled).encode()})).hexdigest()
+    return replace(_packed(program, files), code=code)
 
 
 def packed_before(sha256: str, name: str, params: Mapping[str, Any]) -> Packed:

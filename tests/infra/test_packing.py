@@ -7,6 +7,7 @@ import io
 import json
 import os
 import platform
+import subprocess
 import sys
 import threading
 import types
@@ -185,6 +186,31 @@ def test_a_function_that_cannot_be_pickled_is_refused_with_what_to_do() -> None:
 
     with pytest.raises(UsageError, match="holds_a_lock' cannot be sent: .*inside the function instead"):
         pack_function(holds_a_lock, {})
+
+
+SENDS = """
+import sys
+from prefect_tpu.infra.packing import pack_function
+from prefect_tpu.infra.storage import LocalStorage
+
+class Net:
+    pass
+
+def main():
+    return Net(), "a" in {"a", "b", "c", "d"}
+
+packed = pack_function(main, {})
+print(packed.program.payload, packed.send(LocalStorage(sys.argv[1])).payload)
+"""
+
+
+def test_a_function_that_was_sent_before_is_the_same_in_another_process(tmp_path: Path, storage: LocalStorage) -> None:
+    (tmp_path / "sends.py").write_text(SENDS)
+    command = [sys.executable, "-P", str(tmp_path / "sends.py"), storage.url]
+    once, again = (subprocess.run(command, capture_output=True, text=True, check=True).stdout.split() for _ in "12")
+    assert once[0] != again[0], "otherwise nothing is tried here"
+    assert once[1] == again[1] == once[0]
+    assert len(storage.list("payload")) == 2, "the payload and what says which it is"
 
 
 def test_a_payload_is_sent_once(source: Path, storage: LocalStorage) -> None:
