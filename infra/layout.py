@@ -1,4 +1,4 @@
-"""Where everything of a job lies. One class owns the names; both sides use it.
+"""Where everything of a job lies. This file owns the names; both sides use it.
 
 Names are relative to the job's folder, `<output>/<job>/`.
 """
@@ -14,7 +14,11 @@ JOB = "job.json"
 STOP = "stop.json"
 LEASE = "lease"
 RESULT = "result.json"
-VALUE = "value"
+ATTEMPTS = "attempts"
+CHECKPOINTS = "checkpoints"
+LEDGER = "ledger"
+ROUNDS = "rounds"
+COMPILATION_CACHE = "cache/jax"  # shared by all attempts
 
 
 def attempt_name(job: str, attempt: int) -> str:
@@ -35,27 +39,23 @@ def data(sha256: str) -> str:
     return f"{DATA_FOLDER}/{sha256}"
 
 
-def attempts() -> str:
-    return "attempts"
-
-
 def plan(attempt: int) -> str:
     """What was sent. Its create-only write makes the attempt."""
-    return f"attempts/{attempt}/plan.json"
+    return f"{ATTEMPTS}/{attempt}/plan.json"
 
 
 def outcome(attempt: int) -> str:
     """How the attempt ended, as the launcher judged it; create-only."""
-    return f"attempts/{attempt}/outcome.json"
+    return f"{ATTEMPTS}/{attempt}/outcome.json"
 
 
 def verdict(attempt: int) -> str:
     """Why the attempt ends, before whatever of it still lives is ended; create-only."""
-    return f"attempts/{attempt}/verdict.json"
+    return f"{ATTEMPTS}/{attempt}/verdict.json"
 
 
 def host(attempt: int, index: int) -> str:
-    return f"attempts/{attempt}/hosts/{index}"
+    return f"{ATTEMPTS}/{attempt}/hosts/{index}"
 
 
 def record(attempt: int, index: int) -> str:
@@ -76,21 +76,26 @@ def log(attempt: int, index: int) -> str:
     return f"{host(attempt, index)}/log"
 
 
+def runner_log(attempt: int, index: int) -> str:
+    """What the runner itself says, which is nothing unless it breaks."""
+    return f"{host(attempt, index)}/runner.log"
+
+
 def result(attempt: int, index: int) -> str:
     return f"{host(attempt, index)}/result"
 
 
 def checkpoints(attempt: int) -> str:
-    return f"checkpoints/{attempt}"
+    return f"{CHECKPOINTS}/{attempt}"
 
 
 def checkpoint_seal(attempt: int, step: int) -> str:
     """Written after a checkpoint is whole: the list of its files with their sizes."""
-    return f"checkpoints/{attempt}/{step}.sealed.json"
+    return f"{CHECKPOINTS}/{attempt}/{step}.sealed.json"
 
 
 def ledger(attempt: int, writer: str, sequence: int) -> str:
-    return f"ledger/{attempt}-{writer}-{sequence}.jsonl"
+    return f"{LEDGER}/{attempt}-{writer}-{sequence}.jsonl"
 
 
 def drill(index: int) -> str:
@@ -100,4 +105,4 @@ def drill(index: int) -> str:
 
 def round_end(last_attempt: int) -> str:
     """An earlier end of the job, kept when somebody ran it again."""
-    return f"rounds/{last_attempt}.json"
+    return f"{ROUNDS}/{last_attempt}.json"

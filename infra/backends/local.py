@@ -11,10 +11,10 @@ from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
 
 import anyio
-import psutil
 
 from prefect_tpu.infra import contract, layout
 from prefect_tpu.infra.accelerators import Slice, resolve
+from prefect_tpu.infra.backends import local_limits
 from prefect_tpu.infra.backends.base import Attempt, Handle, Held, LogLine, Plan, Refused
 from prefect_tpu.infra.backends.local_ports import free_port
 from prefect_tpu.infra.backends.local_processes import is_alive, kill_marked, notice_withheld
@@ -33,8 +33,6 @@ from prefect_tpu.infra.scratch import joined_after, read_progress
 from prefect_tpu.infra.state import HostObservation, HostPhase, Observation, Offer, Waiting
 from prefect_tpu.infra.storage import LocalStorage
 
-HOST_MEMORY_BYTES = 250 * 2**20  # a JAX process before the program's own arrays (measured: 190 MiB)
-FREE_DISK_BYTES = 256 * 2**20
 DEFAULT_MAX_HOSTS = 16
 LOOK_SECONDS = 0.1
 LONGEST_SILENCE_SECONDS = 30.0
@@ -57,20 +55,7 @@ class LocalBackend:
     def limits(self, job: SliceJob, offer: Offer, output: str) -> tuple[Limit, ...]:
         shape = resolve(offer.accelerator, dialect=job.dialect)
         most = whole_number(self._environment, Env.MAX_HOSTS, default=DEFAULT_MAX_HOSTS)
-        memory = Limit(
-            what="memory",
-            unit="MiB",
-            needed=shape.hosts * HOST_MEMORY_BYTES // 2**20,
-            available=psutil.virtual_memory().available // 2**20,
-        )
-        disk = Limit(
-            what=f"free disk below {output}",
-            unit="MiB",
-            needed=FREE_DISK_BYTES // 2**20,
-            available=psutil.disk_usage(_existing(Path(output))).free // 2**20,
-        )
-        hosts = Limit(what=f"hosts on one machine ({Env.MAX_HOSTS})", unit="hosts", needed=shape.hosts, available=most)
-        return (hosts, memory, disk)
+        return local_limits.limits(shape, output, most_hosts=most)
 
     async def provision(self, attempt: Attempt, offer: Offer) -> Held | Waiting | Refused:
         if attempt.output in self._held:
@@ -81,6 +66,11 @@ class LocalBackend:
         taken = self._slices.take(attempt.job.name)
         if isinstance(taken, str):
             return Waiting(reason=taken)
+        shape = resolve(offer.accelerator, dialect=attempt.job.dialect)
+        tight = missing((local_limits.free_memory(shape),))
+        if tight:  # other programs have it, perhaps not for long
+            self._slices.give_back(taken)
+            return Waiting(reason=tight)
         self._locks[taken.number] = taken
         held = self._held[attempt.output] = Held(offer=offer, handle={"slice": taken.number})
         return held
@@ -101,7 +91,7 @@ class LocalBackend:
             addresses=("127.0.0.1",) * shape.hosts,
             program=job.program,
             data=job.data,
-            env={"JAX_COMPILATION_CACHE_DIR": f"{attempt.output}/cache/jax", **job.env},
+            env={"JAX_COMPILATION_CACHE_DIR": f"{attempt.output}/{layout.COMPILATION_CACHE}", **job.env},
             restore=attempt.restore,
             checkpoint_every=job.checkpoint_every,
             grace=job.grace,
@@ -130,10 +120,11 @@ class LocalBackend:
         return is_starting or LocalStorage(plan.output).path(layout.started(plan.attempt, host)).exists()
 
     def _spawn(self, plan: HostPlan, host: int, lock: SliceLock | None) -> subprocess.Popen[bytes]:
-        folder = LocalStorage(plan.output).path(layout.host(plan.attempt, host))
+        storage = LocalStorage(plan.output)
+        folder = storage.path(layout.host(plan.attempt, host))
         folder.mkdir(parents=True, exist_ok=True)
         environment = {**self._environment, Env.ATTEMPT: _mark(plan.output, plan.attempt), Env.HOST: str(host)}
-        with (folder / "runner.log").open("ab") as log, notice_withheld():
+        with storage.path(layout.runner_log(plan.attempt, host)).open("ab") as log, notice_withheld():
             return subprocess.Popen(
                 _command(plan, host),
                 cwd=folder,
@@ -274,12 +265,6 @@ def _mark(output: str, attempt: int) -> str:
 
 def _platform(shape: Slice) -> str:
     return "cuda" if shape.platform == "gpu" and Path("/dev/nvidia0").exists() else "cpu"
-
-
-def _existing(path: Path) -> str:
-    """The nearest folder that is there: the output itself is made later."""
-    path = Path(os.path.abspath(path.expanduser()))
-    return str(next(folder for folder in (path, *path.parents) if folder.exists()))
 
 
 def _read_lines(path: Path, position: int, *, whole: bool) -> tuple[list[str], int]:

@@ -59,7 +59,7 @@ def begin_round(storage: LocalStorage) -> None:
 
 def attempt_numbers(storage: LocalStorage) -> list[int]:
     """Numbers of all attempts that have a plan, lowest first."""
-    folder = storage.path(layout.attempts())
+    folder = storage.path(layout.ATTEMPTS)
     names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
     numbers = [int(name) for name in names if _PLAN.fullmatch(name)]
     return sorted(number for number in numbers if storage.path(layout.plan(number)).exists())
@@ -67,7 +67,7 @@ def attempt_numbers(storage: LocalStorage) -> list[int]:
 
 def first_of_round(storage: LocalStorage) -> int:
     """The number that this round's first attempt has or will have."""
-    folder = storage.path("rounds")
+    folder = storage.path(layout.ROUNDS)
     found = (_ROUND.fullmatch(path.name) for path in folder.iterdir()) if folder.is_dir() else ()
     return 1 + max((int(match[1]) for match in found if match), default=0)
 

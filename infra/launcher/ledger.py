@@ -36,6 +36,6 @@ class Ledger:
         return [json.loads(line) for text in raw for line in text.splitlines()]
 
     def _of(self, attempt: int, writer: str) -> list[str]:
-        folder = self._storage.path("ledger")
+        folder = self._storage.path(layout.LEDGER)
         paths = folder.glob(f"{attempt}-{writer}-*.jsonl")
-        return [f"ledger/{path.name}" for path in sorted(paths, key=lambda p: int(p.stem.rpartition("-")[2]))]
+        return [f"{layout.LEDGER}/{path.name}" for path in sorted(paths, key=lambda p: int(p.stem.rpartition("-")[2]))]

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
+import psutil
 import pytest
 
 from prefect_tpu.infra.backends.base import Held, Refused
 from prefect_tpu.infra.backends.local import LocalBackend
+from prefect_tpu.infra.backends.local_limits import HOST_MEMORY_BYTES
 from prefect_tpu.infra.contract import Env
 from prefect_tpu.infra.errors import UsageError
 from prefect_tpu.infra.state import Offer, Waiting
@@ -41,6 +45,21 @@ async def test_more_hosts_than_a_machine_should_carry_only_when_allowed(desk, ma
         assert isinstance(answer, Refused) and Env.MAX_HOSTS in answer.reason and "17" in answer.reason
     else:
         assert isinstance(answer, Held) or "memory" in answer.reason  # 17 hosts take what they take
+
+
+async def test_memory_that_others_use_is_awaited_and_what_the_machine_lacks_is_not(desk, monkeypatch):
+    needed = 2 * HOST_MEMORY_BYTES
+    for total, available, answer, reason in [
+        (needed - 1, needed - 1, Refused, "memory: 500 MiB needed, 499 MiB available"),
+        (needed, needed - 1, Waiting, "free memory: 500 MiB needed, 499 MiB available"),
+        (needed, needed, Held, ""),  # also: the slice was not kept while there was too little
+    ]:
+        monkeypatch.setattr(
+            psutil, "virtual_memory", lambda t=total, a=available: SimpleNamespace(total=t, available=a)
+        )
+        got = await desk.backend.provision(desk.attempt("true"), OFFER)
+        assert isinstance(got, answer) and getattr(got, "reason", "").startswith(reason)
+    await desk.backend.release(got)
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "many", "1.5"])

@@ -1,0 +1,43 @@
+"""Has this machine what a slice takes: hosts, memory, disk?"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import psutil
+
+from prefect_tpu.infra.accelerators import Slice
+from prefect_tpu.infra.contract import Env
+from prefect_tpu.infra.policy.quota import Limit
+
+HOST_MEMORY_BYTES = 250 * 2**20  # a JAX process before the program's own arrays (measured: 190 MiB)
+FREE_DISK_BYTES = 256 * 2**20
+
+
+def limits(shape: Slice, output: str, *, most_hosts: int) -> tuple[Limit, ...]:
+    """What the machine as a whole must have; what others use of it just now does not count, but for the disk."""
+    hosts = Limit(
+        what=f"hosts on one machine ({Env.MAX_HOSTS})", unit="hosts", needed=shape.hosts, available=most_hosts
+    )
+    disk = _mebibytes(f"free disk below {output}", FREE_DISK_BYTES, psutil.disk_usage(_existing(Path(output))).free)
+    return (hosts, _memory("memory", shape, psutil.virtual_memory().total), disk)
+
+
+def free_memory(shape: Slice) -> Limit:
+    """What must be free before the hosts start."""
+    return _memory("free memory", shape, psutil.virtual_memory().available)
+
+
+def _memory(what: str, shape: Slice, available: int) -> Limit:
+    return _mebibytes(what, shape.hosts * HOST_MEMORY_BYTES, available)
+
+
+def _mebibytes(what: str, needed: int, available: int) -> Limit:
+    return Limit(what=what, unit="MiB", needed=needed // 2**20, available=available // 2**20)
+
+
+def _existing(path: Path) -> str:
+    """The nearest folder that is there: the output itself is made later."""
+    path = Path(os.path.abspath(path.expanduser()))
+    return str(next(folder for folder in (path, *path.parents) if folder.exists()))
