@@ -8,11 +8,13 @@ records, older ones refuse newer ones and say what to upgrade.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from enum import IntEnum, StrEnum
 from typing import Any
 
-from prefect_tpu.infra.errors import PlatformError
+from prefect_tpu.infra.errors import PlatformError, UsageError
 
 VERSION = 1
 RECORD_LIMIT_BYTES = 4096  # Kubernetes cuts a pod's termination message here; the record must fit it whole.
@@ -97,7 +99,10 @@ def read_json(raw: bytes | str, what: str) -> dict[str, Any]:
     try:
         data = json.loads(raw)
     except ValueError as exc:
-        raise ContractError(f"{what} is damaged: {exc}. It was cut short or overwritten.") from exc
+        raise ContractError(
+            f"{what} is damaged: {exc}. It was cut short or overwritten: put a copy of it back, or delete it and run"
+            " the job again."
+        ) from exc
     if not isinstance(data, dict) or not isinstance(data.get("version"), int):
         raise ContractError(f"{what} is not a record of prefect-tpu: it has no version.")
     if data["version"] > VERSION:
@@ -106,6 +111,19 @@ def read_json(raw: bytes | str, what: str) -> dict[str, Any]:
             f" {VERSION}). Upgrade prefect-tpu here."
         )
     return data
+
+
+@contextmanager
+def reading(what: str) -> Iterator[None]:
+    """Whatever a record lacks, has too much or mistypes is a `ContractError`, never an error of Python's."""
+    try:
+        yield
+    except (KeyError, TypeError, AttributeError, ValueError, UsageError) as exc:
+        why = f"no {exc}" if isinstance(exc, KeyError) else exc
+        raise ContractError(
+            f"{what} lacks or mistypes a field ({why}): it was changed by hand or by another prefect-tpu. Put a copy"
+            " of it back, or delete it and run the job again."
+        ) from exc
 
 
 def write_json(data: dict[str, Any]) -> bytes:
@@ -180,7 +198,7 @@ class HostRecord:
     @classmethod
     def from_json(cls, raw: bytes | str) -> HostRecord:
         data = read_json(raw, "A host's record")
-        try:
+        with reading("A host's record"):
             return cls(
                 **{
                     **_known(cls, data),
@@ -189,8 +207,6 @@ class HostRecord:
                     "result": data["result"] and ResultInfo(**_known(ResultInfo, data["result"])),
                 }
             )
-        except (KeyError, TypeError, AttributeError) as exc:
-            raise ContractError(f"A host's record lacks or mistypes a field: {exc}.") from exc
 
 
 def _known(cls: type[Any], data: dict[str, Any]) -> dict[str, Any]:

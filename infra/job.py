@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
@@ -41,7 +42,8 @@ class Program:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Program:
-        return cls(**{**data, "arguments": tuple(data["arguments"])})
+        with contract.reading("The program of a job"):
+            return cls(**{**data, "arguments": tuple(data["arguments"])})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,10 +100,11 @@ class SliceJob:
         values: dict[str, Any] = {
             key: tuple(value) if isinstance(value, list) else value for key, value in data.items()
         }
-        return cls(
-            **{key: value for key, value in values.items() if key in known - {"program"}},
-            program=Program.from_json(data["program"]),
-        )
+        with contract.reading("job.json"):
+            return cls(
+                **{key: value for key, value in values.items() if key in known - {"program"}},
+                program=Program.from_json(data["program"]),
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,8 +126,9 @@ class AttemptSummary:
 
     @classmethod
     def from_json(cls, data: dict[str, Json]) -> AttemptSummary:
-        known = {f.name: data[f.name] for f in fields(cls) if f.name in data}
-        return cls(**{**known, "failure": data["failure"] and Failure.from_json(data["failure"])})
+        with contract.reading("The summary of an attempt"):
+            known = {f.name: data[f.name] for f in fields(cls) if f.name in data}
+            return cls(**{**known, "failure": data["failure"] and Failure.from_json(data["failure"])})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,13 +153,14 @@ class JobResult:
     @classmethod
     def from_json(cls, data: dict[str, Json]) -> JobResult:
         known = {f.name for f in fields(cls)}
-        return cls(
-            **{
-                **{key: value for key, value in data.items() if key in known},
-                "attempts": tuple(AttemptSummary.from_json(attempt) for attempt in data["attempts"]),
-                "failure": data["failure"] and Failure.from_json(data["failure"]),
-            }
-        )
+        with contract.reading("The result of a job"):
+            return cls(
+                **{
+                    **{key: value for key, value in data.items() if key in known},
+                    "attempts": tuple(AttemptSummary.from_json(attempt) for attempt in data["attempts"]),
+                    "failure": data["failure"] and Failure.from_json(data["failure"]),
+                }
+            )
 
 
 def check_name(name: str) -> str:
@@ -195,7 +200,7 @@ def with_payload(program: Program, sha256: str) -> Program:
 
 
 def _check_positive(name: str, value: float) -> None:
-    if not value > 0:
+    if not 0 < value < math.inf:
         raise UsageError(f"{name} is {value}: give a number of seconds above 0.")
 
 

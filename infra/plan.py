@@ -67,10 +67,11 @@ class HostPlan:
         values: dict[str, Any] = {
             key: tuple(value) if isinstance(value, list) else value for key, value in data.items() if key in known
         }
-        return cls(
-            **{
-                **values,
-                "program": Program.from_json(data["program"]),
-                "restore": data["restore"] and RestorePoint(**data["restore"]),
-            }
-        )
+        with contract.reading("plan.json"):
+            return cls(
+                **{
+                    **values,
+                    "program": Program.from_json(data["program"]),
+                    "restore": data["restore"] and RestorePoint(**data["restore"]),
+                }
+            )

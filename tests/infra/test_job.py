@@ -69,6 +69,23 @@ def test_a_damaged_job_is_refused(make_job: MakeJob) -> None:
 
 
 @pytest.mark.parametrize(
+    "changes",
+    [
+        {"program": 7},
+        {"program": {"kind": "module"}},
+        {"program": {"kind": "module", "target": "m:f", "arguments": [], "colour": "blue"}},
+        {"name": None},
+        {"name": "Not a name"},
+        {"grace": "long"},
+        {"deadline": -1},
+    ],
+)
+def test_a_job_with_other_fields_than_ours_inside_is_refused(make_job: MakeJob, changes: dict[str, Any]) -> None:
+    with pytest.raises(ContractError, match="lacks or mistypes a field .*delete it and run the job again"):
+        SliceJob.from_json(json.dumps({**json.loads(make_job().to_json()), **changes}))
+
+
+@pytest.mark.parametrize(
     ("changes", "says"),
     [
         ({"name": "Digits"}, "Job name 'Digits'"),
@@ -77,6 +94,7 @@ def test_a_damaged_job_is_refused(make_job: MakeJob) -> None:
         ({"checkpoint_every": -1.0}, "checkpoint_every is -1.0"),
         ({"orphan_after": float("nan")}, "orphan_after is nan"),
         ({"join_timeout": 0}, "join_timeout is 0"),
+        ({"checkpoint_every": float("inf")}, "checkpoint_every is inf"),
         ({"deadline": 0.0}, "deadline is 0.0"),
         ({"max_preemptions": -1}, "max_preemptions is -1"),
         ({"max_failures": -2}, "max_failures is -2"),
@@ -154,3 +172,21 @@ def test_a_result_is_what_run_prints_and_reads_back() -> None:
     assert data["failure"]["kind"] == "host_lost"
     assert JobResult.from_json(data) == result
     assert JobResult.from_json({**data, "version": 1, "colour": "blue"}) == result
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"attempts": 7},
+        {"attempts": [{"number": 1}]},
+        {"attempts": [{"number": 1, "failure": {"kind": "bad luck"}}]},
+        {"failure": {"kind": "host_lost"}},
+        {"failure": 7},
+    ],
+)
+def test_a_result_with_other_fields_than_ours_is_refused(changes: dict[str, Any]) -> None:
+    result = JobResult(job="digits", state="failed", attempts=(), output="/out/digits", value=None, failure=LOST)
+    with pytest.raises(ContractError, match="lacks or mistypes a field"):
+        JobResult.from_json({**result.to_json(), **changes})
+    with pytest.raises(ContractError, match="no 'failure'"):
+        JobResult.from_json({"job": "digits", "attempts": []})

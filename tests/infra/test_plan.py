@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -35,6 +36,32 @@ def test_a_plan_survives_json(make_plan: MakePlan) -> None:
 def test_one_more_field_of_a_later_release_is_no_obstacle(make_plan: MakePlan) -> None:
     raw = json.dumps({**json.loads(full(make_plan).to_json()), "colour": "blue"})
     assert HostPlan.from_json(raw) == full(make_plan)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"program": None},
+        {"program": {"kind": "module"}},
+        {"program": {"kind": "notebook", "target": "a", "arguments": []}},
+        {"program": {"kind": "module", "target": "m:f", "arguments": [], "colour": "blue"}},
+        {"restore": {"attempt": 1}},
+        {"restore": {"attempt": 1, "step": 2, "colour": "blue"}},
+        {"restore": 7},
+    ],
+)
+def test_a_plan_with_other_fields_than_ours_inside_is_refused(make_plan: MakePlan, changes: dict[str, Any]) -> None:
+    raw = json.dumps({**json.loads(full(make_plan).to_json()), **changes})
+    with pytest.raises(ContractError, match="lacks or mistypes a field .*delete it and run the job again"):
+        HostPlan.from_json(raw)
+
+
+@pytest.mark.parametrize("name", ["program", "restore", "hosts", "python"])
+def test_a_plan_without_one_of_its_fields_is_refused(make_plan: MakePlan, name: str) -> None:
+    data = json.loads(full(make_plan).to_json())
+    del data[name]
+    with pytest.raises(ContractError, match=f"plan.json lacks or mistypes a field .*{name}"):
+        HostPlan.from_json(json.dumps(data))
 
 
 def test_a_newer_or_damaged_plan_is_refused(make_plan: MakePlan) -> None:
