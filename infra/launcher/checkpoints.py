@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Iterable
+from pathlib import Path
 
 from prefect_tpu.infra import contract, layout
 from prefect_tpu.infra.plan import RestorePoint
@@ -41,7 +42,10 @@ def is_whole(storage: LocalStorage, point: RestorePoint) -> bool:
 
 
 def prune(storage: LocalStorage, *, in_use: RestorePoint | None) -> list[RestorePoint]:
-    """Delete all but the newest whole checkpoints; never the newest one, never the one in use."""
+    """Delete all but the newest whole checkpoints; never the newest one, never the one in use.
+
+    What an ended attempt left without a seal goes too: nobody will finish it.
+    """
     points = sealed(storage)
     kept = [point for point in points if is_whole(storage, point)][:KEPT]
     if not kept:
@@ -50,7 +54,23 @@ def prune(storage: LocalStorage, *, in_use: RestorePoint | None) -> list[Restore
     for point in gone:
         storage.delete(layout.checkpoint_seal(point.attempt, point.step))  # first: from here on it does not count
         shutil.rmtree(storage.path(f"{layout.checkpoints(point.attempt)}/{point.step}"), ignore_errors=True)
+    for folder in _unfinished(storage):
+        shutil.rmtree(folder, ignore_errors=True)
     return gone
+
+
+def _unfinished(storage: LocalStorage) -> list[Path]:
+    """Folders without a seal below ended attempts: saves cut short, Orbax's temporary ones, prunes cut short."""
+    found = (path for path in storage.path("checkpoints").glob("*/*") if path.is_dir())
+    return [path for path in found if _has_ended(storage, path.parent.name) and not _seal_of(path).exists()]
+
+
+def _has_ended(storage: LocalStorage, attempt: str) -> bool:
+    return attempt.isdecimal() and storage.get(layout.outcome(int(attempt))) is not None
+
+
+def _seal_of(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}.sealed.json")
 
 
 def _rank(point: RestorePoint) -> tuple[int, int]:

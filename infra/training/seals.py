@@ -25,13 +25,17 @@ def seal(root: Path, point: RestorePoint, **facts: Any) -> bool:
 
 
 def is_whole(root: Path, point: RestorePoint) -> bool:
-    """Whether the checkpoint was sealed and every file of its seal is there in its size."""
+    """Whether the checkpoint was sealed and every file of its seal is there in its size.
+
+    A seal that cannot be read, or that lists no files, seals nothing.
+    """
     raw = LocalStorage(root).get(_name(point))
-    if raw is None:
+    try:
+        sealed = contract.read_json(raw or b"", f"The seal of step {point.step}")["files"]
+        found = _files(step_folder(root, point))
+        return bool(sealed) and all(found.get(name) == size for name, size in sealed.items())
+    except (contract.ContractError, KeyError, AttributeError):
         return False
-    sealed = contract.read_json(raw, f"The seal of step {point.step}")["files"]
-    found = _files(step_folder(root, point))
-    return all(found.get(name) == size for name, size in sealed.items())
 
 
 def newest_whole(root: Path) -> RestorePoint | None:

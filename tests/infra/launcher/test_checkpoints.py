@@ -116,6 +116,24 @@ def test_nothing_goes_while_nothing_is_whole_and_one_being_written_is_left_alone
     assert (folder(storage, unsealed) / "data").exists()
 
 
+def test_what_ended_attempts_left_without_a_seal_goes(storage: LocalStorage) -> None:
+    whole = write(storage, 1, 9)
+    cut, live = write(storage, 1, 12, seal=False), write(storage, 2, 5, seal=False)
+    half = folder(storage, whole).with_name("15.orbax-checkpoint-tmp-1")
+    half.mkdir()
+    storage.put(layout.outcome(1), b"{}")
+    assert prune(storage, in_use=None) == []
+    assert not folder(storage, cut).exists() and not half.exists()
+    assert is_whole(storage, whole) and (folder(storage, live) / "data").exists()
+
+
+def test_what_has_no_seal_stays_while_nothing_is_whole(storage: LocalStorage) -> None:
+    cut = write(storage, 1, 12, seal=False)
+    storage.put(layout.outcome(1), b"{}")
+    assert prune(storage, in_use=None) == []
+    assert (folder(storage, cut) / "data").exists()
+
+
 def test_a_prune_cut_short_leaves_nothing_that_counts_and_the_next_one_goes_on(
     storage: LocalStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:

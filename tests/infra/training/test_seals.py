@@ -44,6 +44,15 @@ def test_unsealed_torn_and_shortened_checkpoints_do_not_count(root: Path) -> Non
     assert [seals.is_whole(root, point) for point in (torn, short, whole)] == [False, False, True]
 
 
+@pytest.mark.parametrize("raw", [b"", b"{}", b'{"version":1}', b'{"version":1,"files":{}}', b'{"version":1,"files":7}'])
+def test_a_seal_that_is_damaged_or_lists_nothing_seals_nothing(root: Path, raw: bytes) -> None:
+    older, newer = written(root, 1, 10), written(root, 1, 20)
+    seals.seal(root, older)
+    (root / "1/20.sealed.json").write_bytes(raw)
+    assert not seals.is_whole(root, newer)
+    assert seals.newest_whole(root) == older
+
+
 def test_the_newest_is_the_highest_whole_step(root: Path) -> None:
     assert seals.newest_whole(root) is None
     for attempt, step in ((1, 100), (2, 100), (2, 90), (3, 120)):
