@@ -173,8 +173,8 @@ def _is_settled(live: Live) -> bool:
 
 
 def _has_nothing_to_save(live: Live, seen: Observation) -> bool:
-    """Told to leave before any host began."""
-    return live.stopping_for is not None and all(host.phase is HostPhase.PENDING for host in seen.hosts)
+    """Told to leave, and nothing runs: each host has ended or never began."""
+    return live.stopping_for is not None and all(host.phase is not HostPhase.RUNNING for host in seen.hosts)
 
 
 def _is_leaving(live: Live) -> bool:

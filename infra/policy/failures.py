@@ -75,7 +75,7 @@ def classify(observation: Observation) -> Failure | None:
     evidence = tuple(_describe(host) for host in ended if host.has_failed)
     if not evidence:
         return None
-    for rule in (_told_to_leave, _platform_took_it, _host_is_gone, _runner_says, _program_raised):
+    for rule in _RULES:
         found = rule(ended)
         if found is not None:
             kind, host, message = found
@@ -137,17 +137,42 @@ def _runner_says(hosts: list[HostObservation]) -> _Cause:
 def _program_raised(hosts: list[HostObservation]) -> _Cause:
     """Among exceptions of programs the first in time; lost peers are never the cause."""
     raised = [host for host in hosts if host.record and host.has_failed and not host.record.lost_peer]
+    raised = [host for host in raised if not _has_left(host)]
     if not raised:
-        return _none_joined(hosts)
+        return None
     first = min(raised, key=lambda host: (host.record.ended_since_join, host.host))  # type: ignore[union-attr]
     kind = FailureKind.OUT_OF_MEMORY if _is_out_of_memory(first) else FailureKind.PROGRAM_ERROR
     return kind, first.host, _error_line(first)
+
+
+def _left_by_itself(hosts: list[HostObservation]) -> _Cause:
+    """A program that heard of a preemption before its runner did, or from somebody else: it saved and left."""
+    first = next((host for host in hosts if _has_left(host)), None)
+    if first is None or first.record is None:
+        return None
+    return FailureKind.PREEMPTED, first.host, f"The program of host {first.host} left ({_saved(first.record)})."
+
+
+def _has_left(host: HostObservation) -> bool:
+    return host.record is not None and host.record.exit_code == ExitCode.PREEMPTED
 
 
 def _none_joined(hosts: list[HostObservation]) -> _Cause:
     if any(host.joined for host in hosts):
         return None
     return FailureKind.COULD_NOT_JOIN, None, "The hosts did not find each other in time."
+
+
+# In the order of their weight: the first that finds a cause is right.
+_RULES = (
+    _told_to_leave,
+    _platform_took_it,
+    _host_is_gone,
+    _runner_says,
+    _program_raised,
+    _left_by_itself,
+    _none_joined,
+)
 
 
 def _is_crash(record: HostRecord) -> bool:

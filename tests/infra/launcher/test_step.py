@@ -103,6 +103,10 @@ TABLE: dict[str, tuple[View, type[Action], dict[str, object]]] = {
     "they have their grace": (view(live=live(RUNNING, stopping_for=JOB.grace), is_stop_asked=True), Watch, {}),
     "a stop does not cut a save short": (
         view(live=live(RUNNING, GONE, stopping_for=1.0, failing_for=3.0), is_stop_asked=True), Watch, {}),
+    "a host never began, the others have left": (
+        view(live=live(PENDING, TOLD, stopping_for=0.1), is_stop_asked=True), Close, {}),
+    "a host never began, the others are leaving": (
+        view(live=live(PENDING, RUNNING, stopping_for=0.1), is_stop_asked=True), Watch, {}),
     "they had their grace": (view(live=live(RUNNING, stopping_for=BEYOND_GRACE), is_stop_asked=True), Close, {}),
     "told before any host began": (view(live=live(PENDING, PENDING, stopping_for=0.0), is_stop_asked=True), Close, {}),
     "told while one host still starts": (

@@ -108,6 +108,12 @@ TABLE: dict[str, tuple[list[HostObservation], FailureKind | None, int | None]] =
         f"{number.name} is the program's own": ([lost_peer(0), by_signal(1, number)], Kind.PROGRAM_ERROR, 1)
         for number in (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGABRT)
     },
+    # a program that heard of a preemption by itself
+    "all left, nobody was told": ([ended(h, ExitCode.PREEMPTED) for h in (0, 1)], Kind.PREEMPTED, 0),
+    "some left, others lost them": ([lost_peer(0), ended(1, ExitCode.PREEMPTED), done(2)], Kind.PREEMPTED, 1),
+    "left before the hosts met": ([ended(0, ExitCode.PREEMPTED, **NOT_MET)], Kind.PREEMPTED, 0),
+    "one raised, others left": ([ended(0, ExitCode.PREEMPTED), raised(1)], Kind.PROGRAM_ERROR, 1),
+    "one is gone, others left": ([ended(0, ExitCode.PREEMPTED), gone(1)], Kind.HOST_LOST, 1),
     # nobody says why
     "lost peers alone": ([lost_peer(0), lost_peer(1)], Kind.UNKNOWN, None),
     "aborted by the coordination service": (
@@ -160,6 +166,7 @@ def test_every_kind_says_whether_to_try_again_and_what_to_do(kind: str, retryabl
         ([gone(0, disruption="node deleted")], "The platform took the host away: node deleted."),
         ([told(0, 81, StopReason.NOTICE, progress=Progress(saved_step=40))], "(step 40 saved)"),
         ([told(0, 81, StopReason.NOTICE)], "(no checkpoint saved)"),
+        ([ended(0, 81, progress=Progress(saved_step=7))], "The program of host 0 left (step 7 saved)."),
     ],
 )
 def test_the_message_names_what_happened(hosts: list[HostObservation], message: str) -> None:
