@@ -60,7 +60,7 @@ class LocalStorage:
     def path(self, name: str) -> Path:
         """The file behind a name. Raises `UsageError` for a name that leaves the folder."""
         parts = Path(name).parts
-        if not parts or Path(name).is_absolute() or ".." in parts:
+        if not parts or Path(name).is_absolute() or ".." in parts or "\0" in name:
             raise UsageError(f"{name!r} is not a name inside {self.root}: use relative names without '..'.")
         return self.root.joinpath(*parts)
 
@@ -131,7 +131,18 @@ def _platform_error(verb: str, path: Path, exc: OSError) -> PlatformError:
 
 
 def open_storage(url: str) -> LocalStorage:
-    """The storage behind an output URL. Raises `UsageError` for a scheme that is not known."""
+    """The storage behind an output URL. Raises `UsageError` for what is no place to write to."""
+    if "\0" in url or not _is_text(url):
+        raise UsageError(f"Output {url!r} is not the name of a folder: give one in UTF-8.")
     if "://" in url and not url.startswith("file://"):
         raise UsageError(f"Output {url!r} is not supported: give a folder of this machine.")
     return LocalStorage(url.removeprefix("file://"))
+
+
+def _is_text(name: str) -> bool:
+    """Bytes of a path that are no UTF-8 arrive as surrogates, which no record and no log can hold."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

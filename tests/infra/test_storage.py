@@ -136,7 +136,7 @@ def _released(racers: list[subprocess.Popen[str]]) -> list[str]:
     return [racer.communicate(timeout=30)[0] for racer in racers]
 
 
-@pytest.mark.parametrize("name", ["", ".", "/", "/etc/passwd", "..", "../x", "a/../../x", "a/..", "./.."])
+@pytest.mark.parametrize("name", ["", ".", "/", "/etc/passwd", "..", "../x", "a/../../x", "a/..", "./..", "a\0b"])
 @pytest.mark.parametrize(
     "verb",
     [
@@ -176,6 +176,10 @@ def test_what_the_disk_refuses_is_a_platform_error_that_names_the_file(storage: 
     storage.put("folder/a", b"")
     with pytest.raises(PlatformError, match="Could not read .*folder"):
         storage.get("folder")
+    with pytest.raises(PlatformError, match="Could not delete .*folder"):
+        storage.delete("folder")
+    storage.delete("file/below")
+    assert files(storage) == ["a", "file"]
 
 
 def test_an_output_is_a_folder_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,3 +189,6 @@ def test_an_output_is_a_folder_of_this_machine(tmp_path: Path, monkeypatch: pyte
     assert open_storage("~/out").url == os.path.expanduser("~/out")
     with pytest.raises(UsageError, match="'gs://bucket/x' is not supported"):
         open_storage("gs://bucket/x")
+    for name in ("a\0b", os.fsdecode(b"\xff")):
+        with pytest.raises(UsageError, match="is not the name of a folder"):
+            open_storage(name)
