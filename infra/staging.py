@@ -102,11 +102,14 @@ def _lay_down(files: dict[str, Path], target: Path, copied: Copied) -> None:
     temporary = Path(tempfile.mkdtemp(dir=target.parent, prefix=".tmp-"))
     try:
         for name, file in files.items():
-            copy = temporary / name
+            copy = temporary / ".new" / name
             copy.parent.mkdir(parents=True, exist_ok=True)
             _copy(file, copy, copied)
-        shutil.rmtree(target, ignore_errors=True)  # left by a copy whose manifest was never written
-        temporary.rename(target)
+        if target.with_name(f"{target.name}.json").exists():
+            return  # another job laid the same data down meanwhile, and may read it already
+        if target.exists():  # left by a copy whose manifest was never written
+            target.rename(temporary / ".left")
+        (temporary / ".new").rename(target)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 

@@ -119,6 +119,20 @@ def test_what_a_killed_process_left_without_its_manifest_is_replaced(folder: Pat
     assert laid(output, staged) == {"a.csv": b"1,2\n", "deep/er/b.bin": bytes(range(256)) * 5000}
 
 
+def test_data_that_another_job_laid_down_meanwhile_stays_as_it_is(folder: Path, output: Path) -> None:
+    inodes: list[int] = []
+
+    def meanwhile(size: int) -> None:
+        if not inodes:
+            inodes.append(0)
+            other = stage(str(folder), str(output))
+            inodes[0] = (output / layout.data(other.sha256)).stat().st_ino
+
+    staged = stage(str(folder), str(output), meanwhile)
+    assert (output / layout.data(staged.sha256)).stat().st_ino == inodes[0]
+    assert {path.name for path in (output / layout.DATA_FOLDER).iterdir()} == {staged.sha256, f"{staged.sha256}.json"}
+
+
 def test_a_link_to_a_file_is_the_file(folder: Path, output: Path) -> None:
     first = stage(str(folder), str(output))
     (folder / "a.csv").rename(folder.with_name("elsewhere"))
