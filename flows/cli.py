@@ -11,7 +11,7 @@ import typer
 
 from prefect_tpu.infra.errors import PrefectTpuError, UsageError
 
-DONE, FAILED, WRONG_CALL, INTERRUPTED = 0, 1, 2, 130
+FAILED, WRONG_CALL = 1, 2
 
 app = typer.Typer(
     name="prefect-tpu",

@@ -16,13 +16,11 @@ class Ending:
 
     returncode: as `subprocess` gives it, negative for a signal; None where it never started.
     outcome: the program's own account, None where it left none.
-    killed: by this runner, after its grace.
     """
 
     returncode: int | None
     outcome: dict[str, Any] | None
     stop_reason: StopReason | None
-    killed: bool
     joined_after: float | None
     ended_after: float
     progress: Progress

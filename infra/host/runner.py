@@ -72,11 +72,11 @@ class Runner:
         except payload.PayloadRefused as exc:
             return records.refused(self.plan, self.host, str(exc), self.age)
         process = self._start(plan_path, work)
-        reason, killed = self._watch(process)
+        reason = self._watch(process)
         _kill_group(process.pid)
         self.ledger.ship()
         self._keep_value()
-        return records.compose(self.plan, self.host, self._ending(process.returncode, reason, killed))
+        return records.compose(self.plan, self.host, self._ending(process.returncode, reason))
 
     def _start(self, plan_path: Path, work: Path) -> subprocess.Popen[bytes]:
         """The program in a group of its own; its output goes to this host's log."""
@@ -99,14 +99,14 @@ class Runner:
                 start_new_session=True,
             )
 
-    def _watch(self, process: subprocess.Popen[bytes]) -> tuple[StopReason | None, bool]:
-        """Until the program has ended: (why it was told to leave, whether it had to be killed)."""
+    def _watch(self, process: subprocess.Popen[bytes]) -> StopReason | None:
+        """Until the program has ended: why it was told to leave, None where it was not."""
         reason: StopReason | None = None
         kill_at: float | None = None
         while True:
             try:
                 process.wait(LOOK_SECONDS)
-                return reason, False
+                return reason
             except subprocess.TimeoutExpired:
                 pass
             self.ledger.ship_when_due(self.age)
@@ -118,7 +118,7 @@ class Runner:
             if kill_at is not None and self.age > kill_at:
                 _kill_group(process.pid)
                 process.wait()
-                return reason, True
+                return reason
 
     def _told_to_leave(self) -> StopReason | None:
         if self.notice.is_given:
@@ -140,12 +140,11 @@ class Runner:
         if value.exists():
             self.storage.put_if_absent(layout.result(self.plan.attempt, self.host), value.read_bytes())
 
-    def _ending(self, returncode: int, reason: StopReason | None, killed: bool) -> records.Ending:
+    def _ending(self, returncode: int, reason: StopReason | None) -> records.Ending:
         return records.Ending(
             returncode=returncode,
             outcome=read_json(self.scratch / Scratch.OUTCOME),
             stop_reason=reason,
-            killed=killed,
             joined_after=joined_after(self.scratch),
             ended_after=self.age,
             progress=read_progress(self.scratch),

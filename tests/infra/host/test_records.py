@@ -21,7 +21,7 @@ SAVED = {"exit_code": 81}
 
 
 def ending(returncode: int | None, outcome: dict[str, Any] | None = None, **changes: Any) -> Ending:
-    values = {"stop_reason": None, "killed": False, "joined_after": 2.0, "ended_after": 9.0, "progress": Progress()}
+    values = {"stop_reason": None, "joined_after": 2.0, "ended_after": 9.0, "progress": Progress()}
     return Ending(**{**values, "returncode": returncode, "outcome": outcome, **changes})
 
 
@@ -36,16 +36,16 @@ TABLE: dict[str, tuple[Ending, dict[str, int], int, dict[str, object]]] = {
     "saved and left": (ending(81, SAVED, **NOTICE), {}, 81, {"stop_reason": "notice"}),
     "saved, others had the notice": (ending(81, SAVED), {}, 81, {"stop_reason": None}),
     "wrong slice": (ending(82, {**RAISED, "exit_code": 82}), {}, 82, {}),
-    "done, then hung and was killed": (ending(-9, DONE, killed=True), {}, 0, {"program_signal": None}),
-    "raised, then hung and was killed": (ending(-9, RAISED, killed=True), {}, 80, {"program_signal": None}),
+    "done, then hung and was killed": (ending(-9, DONE), {}, 0, {"program_signal": None}),
+    "raised, then hung and was killed": (ending(-9, RAISED), {}, 80, {"program_signal": None}),
     # told to leave
     "done after a notice": (ending(0, DONE, **NOTICE), {}, 0, {"stop_reason": "notice"}),
     "raised after a notice": (ending(80, RAISED, **NOTICE), {}, 81, {}),
-    "killed after its grace": (ending(-9, **NOTICE, killed=True), {}, 81, {"program_signal": 9}),
+    "killed after its grace": (ending(-9, **NOTICE), {}, 81, {"program_signal": 9}),
     "stopped": (ending(81, SAVED, **STOP), {}, 85, {"stop_reason": "stop"}),
     "stopped, died of the signal": (ending(-15, **STOP), {}, 85, {"program_signal": 15}),
     "orphaned": (ending(81, SAVED, **ORPHANED), {}, 81, {"stop_reason": "orphaned"}),
-    "deadline": (ending(-9, **DEADLINE, killed=True), {}, 85, {"stop_reason": "deadline"}),
+    "deadline": (ending(-9, **DEADLINE), {}, 85, {"stop_reason": "deadline"}),
     # commands, and programs that left no account
     "command, 0": (ending(0), {}, 0, {"program_code": 0}),
     "command, 3": (ending(3), {}, 80, {"program_code": 3}),
