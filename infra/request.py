@@ -52,16 +52,23 @@ def prepare(request: Request, copied: Callable[[int], None] = lambda _: None) ->
 
     Raises `UsageError` for whatever the person can mend, before anything is written.
     """
-    check_name(request.name)
-    for name in request.accelerators:
-        resolve(name, dialect=request.settings.get("dialect", "google"))
-    for drill in request.settings.get("drills", ()):
-        parse_drill(drill)
+    storage = open_storage(request.output).inside(check_name(request.name))
+    _check_drills(request)
     packed = _pack(request)
     job = _job(request, packed, data={})
     staged = {name: staging.stage(source, request.output, copied).sha256 for name, source in request.data.items()}
-    packed.send(open_storage(request.output).inside(request.name))
+    packed.send(storage)
     return _job(request, packed, data=staged) if staged else job
+
+
+def _check_drills(request: Request) -> None:
+    """A drill on a host that no slice has would never strike, and nobody would notice."""
+    dialect = request.settings.get("dialect", "google")
+    hosts = {name: resolve(name, dialect=dialect).hosts for name in request.accelerators}
+    for drill in map(parse_drill, request.settings.get("drills", ())):
+        if hosts and drill.host >= max(hosts.values()):
+            have = ", ".join(f"{name} has {count}" for name, count in hosts.items())
+            raise UsageError(f"Drill {str(drill)!r} strikes no host ({have}): hosts are counted from 0.")
 
 
 def _pack(request: Request) -> packing.Packed:

@@ -1,0 +1,52 @@
+"""What a person asks for is checked before anything is written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from prefect_tpu.infra.errors import UsageError
+from prefect_tpu.infra.request import Request, prepare
+
+
+def request(tmp_path: Path, **changes: Any) -> Request:
+    values = {"name": "digits", "program": "sh", "accelerators": ("v6e-16", "v6e-4"), "output": str(tmp_path / "out")}
+    return Request(**{**values, **changes})
+
+
+def test_a_job_is_prepared_again_as_it_was(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("def main(): pass")
+    asked = request(tmp_path, program=f"{tmp_path}/train.py:main", data={"code": str(tmp_path / "train.py")})
+    job = prepare(asked)
+    assert prepare(asked) == job
+    assert (job.name, job.accelerators, list(job.data)) == ("digits", ("v6e-16", "v6e-4"), ["code"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"name": "Digits"}, "'Digits' is not usable"),
+        ({"accelerators": ("v6e-15",)}, "v6e-15"),
+        ({"program": "no-such-program"}, "is no program"),
+        ({"program": "payload:abc:main"}, "names no payload"),
+        ({"output": "gs://bucket/jobs"}, "give a folder of this machine"),
+        ({"settings": {"drills": ("kill@step=3,host=4",)}}, "host=4' strikes no host .v6e-16 has 4, v6e-4 has 1"),
+        ({"settings": {"drills": ("explode@step=3",)}}, "preempt, kill, fail"),
+        ({"settings": {"grace": 0.0}}, "grace is 0.0"),
+        ({"settings": {"colour": "red"}}, "colour"),
+    ],
+)
+def test_a_wrong_call_is_refused_before_anything_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: dict[str, Any], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").write_text("1")
+    with pytest.raises(UsageError, match=message):
+        prepare(request(tmp_path, **{"data": {"digits": "data"}, **changes}))
+    assert [path.name for path in tmp_path.iterdir()] == ["data"]
+
+
+def test_a_drill_may_name_a_host_of_any_of_the_slices(tmp_path: Path) -> None:
+    assert prepare(request(tmp_path, settings={"drills": ("kill@step=3,host=3",)})).drills == ("kill@step=3,host=3",)
