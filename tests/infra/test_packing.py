@@ -36,6 +36,7 @@ FILES = {
     "deep_pkg/.hidden": "secret",
     "deep_pkg/__pycache__/part.pyc": "x",
     "from_package.py": "",
+    "later.py": "async def main(): pass\n",
     "data.csv": "1,2",
 }
 TRACED = {"train.py", "net_a.py", "net_b.py", "from_package.py", "deep_pkg/__init__.py", "deep_pkg/part.py",
@@ -101,7 +102,7 @@ def test_a_module_of_the_working_folder_travels(source: Path, monkeypatch: pytes
     assert (packed.program.kind, packed.program.target) == ("module", "net_a:f")
     assert set(files(packed)) == TRACED
     whole = pack("deep_pkg.part:value", {}, ())
-    assert set(files(whole)) == {name for name in TRACED if name.startswith("deep_pkg/")}
+    assert set(files(whole)) == {name for name in TRACED if name.startswith("deep_pkg/")} | {"from_package.py"}
     assert sys.path == path
 
 
@@ -132,6 +133,7 @@ def test_a_command_is_looked_up_and_nothing_travels() -> None:
         ("net_b:main", {}, (), r"net_b\.py has no function 'main'\. It has: none\."),
         ("no_such_module:main", {}, (), "'no_such_module' cannot be found .* Run from the folder that holds it"),
         ("no_such.module:main", {}, (), r"'no_such\.module' cannot be found"),
+        ("later.py:main", {}, (), "'main' is asynchronous: give a plain one that calls `asyncio.run"),
         ("no-such-command", {}, (), "'no-such-command' is no program: name path.py:function"),
         ("train.py:main", {}, ("x",), "is a function: give it parameters"),
         ("net_a:f", {}, ("x",), "is a function: give it parameters"),
@@ -211,6 +213,13 @@ def test_a_function_that_was_sent_before_is_the_same_in_another_process(tmp_path
     assert once[0] != again[0], "otherwise nothing is tried here"
     assert once[1] == again[1] == once[0]
     assert len(storage.list("payload")) == 2, "the payload and what says which it is"
+
+
+def test_an_asynchronous_function_is_refused_with_what_to_give() -> None:
+    async def later() -> None: ...
+
+    with pytest.raises(UsageError, match=r"'later' is asynchronous: .*asyncio\.run\(later"):
+        pack_function(later, {})
 
 
 def test_a_payload_is_sent_once(source: Path, storage: LocalStorage) -> None:

@@ -1,0 +1,151 @@
+"""Which code is the program's own? Source that its imports reach and that is not installed."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import sys
+import sysconfig
+from collections.abc import Callable, Iterable, Iterator
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+from typing import Any
+
+from prefect_tpu.infra.errors import UsageError
+
+
+def siblings(path: Path) -> dict[str, bytes]:
+    """The file and, from its folder, the modules and packages that it imports, directly or through others.
+
+    An edit of a file that the program never imports leaves the payload as it is.
+    """
+    path = path.absolute()
+    return _traced([path], path.parent)
+
+
+def code_of(top: str) -> dict[str, bytes]:
+    """A top-level module that is not installed, with what it imports beside it; nothing where it is installed."""
+    spec = _find_spec(top)
+    if spec.origin is None:  # a folder without `__init__.py`, or several that share a name
+        folders = [Path(folder).absolute() for folder in spec.submodule_search_locations or ()]
+        own = [_traced(_files_of(folder), folder.parent) for folder in folders if not _is_installed(folder)]
+        return {name: raw for files in own for name, raw in files.items()}
+    path = Path(spec.origin).absolute()
+    if not path.exists() or _is_installed(path):
+        return {}
+    return _traced(_files_of(path.parent), path.parent.parent) if path.name == "__init__.py" else siblings(path)
+
+
+def code_around(function: Callable[..., Any]) -> dict[str, bytes]:
+    """Modules that a pickled function finds again by name: those beside its own file."""
+    module = sys.modules.get(getattr(function, "__module__", ""), None)
+    file = getattr(module, "__file__", None)
+    if file is None or _is_installed(Path(file)):
+        return {}
+    name = getattr(module, "__name__", "__main__")
+    return siblings(Path(file)) if name == "__main__" else code_of(name.partition(".")[0])
+
+
+def find_module(name: str) -> Path | None:
+    """Where a module's source lies, seen from the working folder; None for what has no source file."""
+    origin = _find_spec(name).origin
+    return Path(origin) if origin and Path(origin).exists() else None
+
+
+def parse(path: Path) -> ast.Module:
+    """The file as Python reads it. Raises `UsageError` where it cannot."""
+    try:
+        return ast.parse(path.read_bytes(), filename=str(path))
+    except OSError as exc:
+        raise UsageError(f"Program {path} cannot be read: {exc.strerror}. Check the path.") from exc
+    except (SyntaxError, ValueError) as exc:
+        raise UsageError(f"Program {path} does not parse: {exc}.") from exc
+
+
+def _traced(start: Iterable[Path], folder: Path) -> dict[str, bytes]:
+    """The given files of a folder and what of that folder they import, by their names in it."""
+    todo, files = list(start), set[Path]()
+    while todo:
+        file = todo.pop()
+        files.add(file)
+        if file.suffix == ".py":
+            found = {sibling for name in _imported(file, folder) for sibling in _module_files(folder, name)}
+            todo += found - files
+    return {_name(file, folder): file.read_bytes() for file in files}
+
+
+def _name(file: Path, folder: Path) -> str:
+    name = str(file.relative_to(folder))
+    try:
+        name.encode()
+    except UnicodeEncodeError as exc:
+        raise UsageError(f"The name of {name!r} in {folder} is no UTF-8, so it cannot travel: rename it.") from exc
+    return name
+
+
+def _imported(file: Path, folder: Path) -> set[str]:
+    """First parts of all module names that are imported anywhere in a file."""
+    try:
+        tree = parse(file)
+    except UsageError:
+        if file.parent == folder:
+            raise
+        return set()  # deep in a package there may be templates and the like, which nobody imports
+    plain = {a.name for node in ast.walk(tree) if isinstance(node, ast.Import) for a in node.names}
+    other = {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and not node.level}
+    return {name.partition(".")[0] for name in plain | other} - {""}
+
+
+def _module_files(folder: Path, name: str) -> list[Path]:
+    package = folder / name
+    if (package / "__init__.py").is_file():
+        return list(_files_of(package))
+    module = folder / f"{name}.py"
+    if module.is_file():
+        return [module]
+    return list(_files_of(package)) if _is_namespace(package) else []
+
+
+def _is_namespace(package: Path) -> bool:
+    """Whether a folder without `__init__.py` is what its name imports: any module of that name goes before it."""
+    if not package.is_dir() or package.name in sys.stdlib_module_names:
+        return False
+    spec = PathFinder.find_spec(package.name, [str(package.parent), *sys.path])
+    return spec is not None and spec.origin is None and str(package) in (spec.submodule_search_locations or ())
+
+
+def _files_of(package: Path) -> Iterator[Path]:
+    for path in package.rglob("*"):
+        hidden = any(part.startswith(".") or part == "__pycache__" for part in path.relative_to(package).parts)
+        if path.is_file() and not hidden:
+            yield path
+
+
+def _find_spec(name: str) -> ModuleSpec:
+    """Where Python would find a module from the working folder. Imports the packages that hold it."""
+    here = _working_folder()
+    sys.path.insert(0, here)
+    try:
+        spec = importlib.util.find_spec(name)
+    except Exception as exc:  # whatever the packages' own code raises
+        raise UsageError(f"Module {name!r} cannot be found: {exc!r}. Run from the folder that holds it.") from exc
+    finally:
+        sys.path.remove(here)
+    if spec is None:
+        raise UsageError(f"Module {name!r} cannot be found from {here}. Run from the folder that holds it.")
+    return spec
+
+
+def _working_folder() -> str:
+    try:
+        return str(Path.cwd())
+    except FileNotFoundError as exc:
+        raise UsageError("The working folder does not exist any more: change to another one.") from exc
+
+
+def _is_installed(path: Path) -> bool:
+    """In a folder that holds installed packages, or of this package itself."""
+    places = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    floors = ("prefect_tpu", "flows", "tasks", "blocks", "infra")  # an editable install has them beside a clone's rest
+    places |= {str(Path(__file__).parents[1] / floor) for floor in floors}
+    return any(path.absolute().is_relative_to(place) for place in places)
