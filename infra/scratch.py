@@ -15,12 +15,22 @@ JOINED_WITHIN_BYTES = 65_536  # hosts meet before they report much
 def read_progress(folder: Path) -> Progress:
     """The program's newest report; empty where it made none."""
     data = read_json(folder / Scratch.PROGRESS) or {}
+    metrics = data.get("metrics")
     return Progress(
-        step=data.get("step"),
-        first_step=data.get("first_step"),
-        saved_step=data.get("saved_step"),
-        metrics=data.get("metrics") or {},
+        step=_step(data.get("step")),
+        first_step=_step(data.get("first_step")),
+        saved_step=_step(data.get("saved_step")),
+        metrics={n: float(v) for n, v in metrics.items() if _is_number(v)} if isinstance(metrics, dict) else {},
     )
+
+
+def _step(value: object) -> int | None:
+    """The program writes this file, so anything may stand in it."""
+    return value if isinstance(value, int) else None
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float)
 
 
 def joined_after(folder: Path) -> float | None:
@@ -28,8 +38,8 @@ def joined_after(folder: Path) -> float | None:
     try:
         with (folder / Scratch.EVENTS).open() as file:
             lines = file.readlines(JOINED_WITHIN_BYTES)
-        return next((e["after"] for e in map(json.loads, lines) if e["event"] == Event.JOINED), None)
-    except (OSError, ValueError, KeyError):
+        return next((float(e["after"]) for e in map(json.loads, lines) if e["event"] == Event.JOINED), None)
+    except (OSError, ValueError, KeyError, TypeError):
         return None
 
 

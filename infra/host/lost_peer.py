@@ -40,10 +40,18 @@ def is_lost_peer(error: BaseException) -> bool:
     current: BaseException | None = error
     while current is not None and id(current) not in seen:
         seen.add(id(current))
-        if is_sign(type(current).__name__, str(current)):
+        if is_sign(type(current).__name__, message(current)):
             return True
         current = current.__cause__ or current.__context__
     return False
+
+
+def message(error: BaseException) -> str:
+    """What the error says; its own `str` may be as broken as the program that raised it."""
+    try:
+        return str(error)
+    except Exception as exc:
+        return f"(its message cannot be read: {type(exc).__name__})"
 
 
 def is_sign(type_name: str, text: str) -> bool:

@@ -23,7 +23,7 @@ from prefect_tpu.infra import contract
 from prefect_tpu.infra.contract import Env, ExitCode, Payload, ProgramError, ResultInfo, Scratch
 from prefect_tpu.infra.errors import CouldNotJoin, Preempted, WrongSlice
 from prefect_tpu.infra.host import payload
-from prefect_tpu.infra.host.lost_peer import is_lost_peer
+from prefect_tpu.infra.host.lost_peer import is_lost_peer, message
 from prefect_tpu.infra.job import Program
 from prefect_tpu.infra.plan import HostPlan
 
@@ -136,8 +136,9 @@ def _left(exc: SystemExit, plan: HostPlan, scratch: Path) -> dict[str, Any]:
 
 def _raised(exc: BaseException, plan: HostPlan) -> dict[str, Any]:
     text = "".join(traceback.format_exception(exc))
-    sys.stderr.write(text)
-    error = ProgramError(type=type(exc).__name__, message=str(exc), traceback=text)
+    with contextlib.suppress(Exception):  # the program may have closed it
+        sys.stderr.write(text)
+    error = ProgramError(type=type(exc).__name__, message=message(exc), traceback=text)
     lost = isinstance(exc, CouldNotJoin) or (plan.hosts > 1 and is_lost_peer(exc))  # alone, it lost no peer
     return {"exit_code": _code(exc, lost), "error": asdict(error), "lost_peer": lost}
 
@@ -162,8 +163,9 @@ def _leave(code: int) -> None:
 
     JAX's exit handler waits minutes for peers that may be dead.
     """
-    sys.stdout.flush()
-    sys.stderr.flush()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            stream.flush()
     if code == ExitCode.DONE:
         sys.exit(0)
     if code == ExitCode.PREEMPTED:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from prefect_tpu.infra.contract import ExitCode, HostRecord, ProgramError, Progress, ResultInfo, Stage, StopReason
@@ -28,6 +28,8 @@ class Ending:
 
 def compose(plan: HostPlan, host: int, ending: Ending) -> HostRecord:
     """The record, with the contract's exit code."""
+    if not _is_sound(ending.outcome):
+        ending = replace(ending, outcome=None)
     outcome = ending.outcome or {}
     signal_number = -ending.returncode if ending.returncode is not None and ending.returncode < 0 else None
     lost_peer = bool(outcome.get("lost_peer")) or _aborted_by_peers(plan, ending, signal_number)
@@ -48,6 +50,20 @@ def compose(plan: HostPlan, host: int, ending: Ending) -> HostRecord:
     )
 
 
+def _is_sound(outcome: dict[str, Any] | None) -> bool:
+    """Whether the program's account can be used: it lies where the program itself may write."""
+    try:
+        if outcome is not None:
+            ExitCode(outcome["exit_code"])
+            ProgramError(**outcome.get("error", _NO_ERROR))
+            ResultInfo(**outcome.get("result", _NO_RESULT))
+    except (KeyError, TypeError, ValueError):
+        return False
+    return True
+
+
+_NO_ERROR = {"type": "", "message": "", "traceback": ""}
+_NO_RESULT = {"encoding": "", "sha256": "", "bytes": 0}
 _STOP_CODES = {
     StopReason.NOTICE: ExitCode.PREEMPTED,
     StopReason.ORPHANED: ExitCode.PREEMPTED,

@@ -36,13 +36,23 @@ def load(storage: Storage, attempt: int) -> Any:
 
 
 def _info(storage: Storage, attempt: int) -> ResultInfo | None:
-    raw = storage.get(layout.record(attempt, LEADER))
-    return None if raw is None else HostRecord.from_json(raw).result
+    name = layout.record(attempt, LEADER)
+    raw = storage.get(name)
+    if raw is None:
+        raise _lost(storage, name)
+    return HostRecord.from_json(raw).result
 
 
 def _checked(storage: Storage, attempt: int, info: ResultInfo) -> bytes:
     name = layout.result(attempt, LEADER)
     raw = storage.get(name)
     if raw is None or hashlib.sha256(raw).hexdigest() != info.sha256:
-        raise PlatformError(f"The result {name} in {storage.url} is missing or was changed after it was written.")
+        raise _lost(storage, name)
     return raw
+
+
+def _lost(storage: Storage, name: str) -> PlatformError:
+    return PlatformError(
+        f"{name} in {storage.url}, by which the leader's value is known, is missing or was changed after it was"
+        " written. Put a copy of it back, or run the job under another name."
+    )

@@ -9,6 +9,7 @@ long queue. So a report waits for the values of the one before the last.
 from __future__ import annotations
 
 import atexit
+import operator
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -40,6 +41,7 @@ class Reports:
         self._began = self._written_at = self._event_at = clock()
 
     def add(self, step: int, metrics: Mapping[str, Any]) -> None:
+        step = _whole(step)
         self._recent.append(Report(step, metrics))
         if len(self._recent) > STEPS_AHEAD:
             _wait(self._recent[0].metrics)
@@ -97,6 +99,15 @@ def _is_ready(metrics: Mapping[str, Any]) -> bool:
 def _is_gone(metrics: Mapping[str, Any]) -> bool:
     """Whether a value was donated to a later step, as a counter inside the state may be."""
     return any(v.is_deleted() for v in metrics.values() if hasattr(v, "is_deleted"))
+
+
+def _whole(step: Any) -> int:
+    try:
+        return operator.index(step)
+    except TypeError as exc:
+        raise UsageError(
+            f"report() was given a {type(step).__name__} as its step: give the whole number of the step that was done."
+        ) from exc
 
 
 def _number(name: str, value: Any) -> float:

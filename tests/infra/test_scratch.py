@@ -21,6 +21,11 @@ def test_the_newest_report_is_read(tmp_path: Path) -> None:
     assert read_progress(tmp_path) == Progress(step=7, first_step=2, saved_step=5, metrics={"loss": 0.5})
     (tmp_path / Scratch.PROGRESS).write_bytes(write_json({"step": 8}))
     assert read_progress(tmp_path) == Progress(step=8)
+    junk = {"step": "a", "first_step": [1], "saved_step": 1.5, "metrics": {"loss": "x", "rate": 2}}
+    (tmp_path / Scratch.PROGRESS).write_bytes(write_json(junk))
+    assert read_progress(tmp_path) == Progress(metrics={"rate": 2.0})
+    (tmp_path / Scratch.PROGRESS).write_bytes(write_json({"step": 8, "metrics": [1]}))
+    assert read_progress(tmp_path) == Progress(step=8)
 
 
 @pytest.mark.parametrize("raw", [b"", b"{", b"[]", b'{"step":1}', b'{"version":99,"step":1}'])
@@ -38,6 +43,9 @@ def test_a_damaged_or_newer_report_is_none(tmp_path: Path, raw: bytes) -> None:
         ('{"after":1.0,"event":"step"}\n{"after":1.5,"event":"joined"}\n{"after":2.0,"ev', 1.5),
         ('{"after":1.0,"event":"step"}\n{"after":1.5,"eve', None),
         ("{}\n", None),
+        ("[]\n", None),
+        ('{"after":"soon","event":"joined"}\n', None),
+        ('{"after":null,"event":"joined"}\n', None),
     ],
 )
 def test_when_the_hosts_met(tmp_path: Path, text: str, after: float | None) -> None:

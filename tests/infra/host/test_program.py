@@ -147,6 +147,9 @@ PROGRAM = """
 import sys
 from prefect_tpu.infra.errors import CouldNotJoin, Preempted, WrongSlice
 
+class Mute(Exception):
+    def __str__(self): raise RuntimeError("not even this")
+
 def main(how):
     if how == "returns": return {"how": how}
     if how == "leaves": sys.exit()
@@ -154,6 +157,8 @@ def main(how):
     if how == "is preempted": raise Preempted(5)
     if how == "finds another slice": raise WrongSlice("2 devices")
     if how == "could not join": raise CouldNotJoin("nobody there")
+    if how == "cannot even say why": raise Mute(how)
+    if how == "closed its output": sys.stdout.close(); sys.stderr.close(); raise KeyError(how)
     if how == "lost its connection": raise RuntimeError("Connection refused")
     raise KeyError(how)
 """
@@ -170,6 +175,8 @@ def main(how):
         ("could not join", 2, ExitCode.LOST_PEER, {"error": "CouldNotJoin", "lost_peer": True}),
         ("lost its connection", 2, ExitCode.LOST_PEER, {"error": "RuntimeError", "lost_peer": True}),
         ("lost its connection", 1, ExitCode.PROGRAM_RAISED, {"error": "RuntimeError", "lost_peer": False}),
+        ("cannot even say why", 2, ExitCode.PROGRAM_RAISED, {"error": "Mute", "lost_peer": False}),
+        ("closed its output", 2, ExitCode.PROGRAM_RAISED, {"error": "KeyError", "lost_peer": False}),
         ("raises", 2, ExitCode.PROGRAM_RAISED, {"error": "KeyError", "lost_peer": False}),
     ],
 )

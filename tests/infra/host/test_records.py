@@ -72,6 +72,21 @@ def test_the_record(make_plan: MakePlan, case: str) -> None:
     assert HostRecord.from_json(record.to_json()) == record
 
 
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        {},
+        {"exit_code": "0"},
+        {"exit_code": 99},
+        {"exit_code": 80, "error": {"type": "E"}},
+        {"exit_code": 80, "error": "text"},
+        {"exit_code": 0, "result": {"encoding": "json"}},
+    ],
+)
+def test_an_account_that_makes_no_sense_is_none(make_plan: MakePlan, outcome: dict[str, Any]) -> None:
+    assert compose(make_plan(), 0, ending(3, outcome)) == compose(make_plan(), 0, ending(3))
+
+
 def test_error_and_result_are_the_programs_own(make_plan: MakePlan) -> None:
     assert compose(make_plan(), 0, ending(80, RAISED)).error == ProgramError(**ERROR)
     assert compose(make_plan(), 0, ending(0, DONE)).result == ResultInfo(encoding="json", sha256="a" * 64, bytes=4)

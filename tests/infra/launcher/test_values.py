@@ -34,9 +34,15 @@ def test_a_pickle_is_loaded_only_when_asked_for(storage: LocalStorage) -> None:
 
 
 def test_a_command_returns_nothing(storage: LocalStorage) -> None:
-    assert values.read(storage, 1) is None
     storage.put(layout.record(1, 0), HostRecord(attempt=1, host=0, exit_code=0).to_json())
     assert values.load(storage, 1) is None
+
+
+def test_a_missing_record_is_refused(storage: LocalStorage) -> None:
+    returned(storage, [8])
+    storage.delete(layout.record(1, 0))
+    with pytest.raises(PlatformError, match=r"record\.json in .* is missing .*run the job under another name"):
+        values.read(storage, 1)
 
 
 @pytest.mark.parametrize("raw", [b"[9]", b"", None])

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 
 from prefect_tpu.infra import contract
@@ -167,3 +168,14 @@ def test_events_carry_seconds_since_the_runner_started(inside_job: Callable[...,
     files.event(Event.RESTORED, step=1, attempt=2)
     (line,) = (tmp_path / Scratch.EVENTS).read_text().splitlines()
     assert 5 <= json.loads(line)["after"] < 65
+
+
+@pytest.mark.parametrize("step", ["4", 2.0, None, Value(3.0)])
+def test_a_step_that_is_no_whole_number_is_refused(program: Program, step: Any) -> None:
+    with pytest.raises(UsageError, match=f"a {type(step).__name__} as its step: give the whole number"):
+        program.step(step, 0.1)
+
+
+def test_a_step_may_be_a_whole_number_of_any_library(program: Program) -> None:
+    program.step(numpy.int64(4), 0.1)  # type: ignore[arg-type]
+    assert program.progress["step"] == 4
