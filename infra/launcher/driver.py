@@ -6,7 +6,6 @@ Any process may do this at any time; whoever comes second adopts what it finds.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 
 import anyio
 import anyio.to_thread
@@ -34,19 +33,13 @@ from prefect_tpu.infra.launcher.step import (
     Watch,
     step,
 )
+from prefect_tpu.infra.launcher.stop_question import AsksToStop, StopQuestion, never_stops
 from prefect_tpu.infra.plan import HostPlan
 from prefect_tpu.infra.state import HostPhase, JobEvent, JobState, Observation, Offer, Waiting
 from prefect_tpu.infra.storage import LocalStorage
 
 LOOK_SECONDS = 0.5  # how often a wish to stop and a free slice are looked for
-ASK_SECONDS = 2.0  # how often the one who may want a stop is asked
 PRUNE_SECONDS = 60.0
-
-AsksToStop = Callable[[], str | None]
-
-
-def never_stops() -> str | None:
-    return None
 
 
 class JobDriver:
@@ -63,7 +56,7 @@ class JobDriver:
         tasks: TaskGroup,
     ) -> None:
         self.job, self.storage, self._backend = job, storage, backend
-        self._asks_to_stop, self._tasks = asks_to_stop, tasks
+        self._stop_question, self._tasks = StopQuestion(asks_to_stop, tasks), tasks
         self._offers = tuple(Offer(accelerator=name) for name in job.accelerators)
         self._ledger = Ledger(storage)
         self._tell = Announcer(job.name, listen)
@@ -73,7 +66,6 @@ class JobDriver:
         self._lacking: int | None = None  # the attempt that was planned, has no host yet and no slice
         self._following: Following | None = None
         self._is_leaving = self._wrote_stop = False
-        self._next_ask = 0.0
         self._next_prune = 0.0
 
     # -- the three phases of an attempt, and the end ------------------------------------------------
@@ -122,7 +114,7 @@ class JobDriver:
 
     async def leave(self) -> None:
         """The driver must go: end the job where a stop was asked for, else only make its hosts save and leave."""
-        reason = await anyio.to_thread.run_sync(self._asks_to_stop)
+        reason = await self._stop_question.reason(now=True)
         if reason or history.is_stop_asked(self.storage):
             history.ask_to_stop(self.storage, reason or "asked before")
             return
@@ -193,10 +185,9 @@ class JobDriver:
         return action.number if isinstance(action, Provision | Submit | Attach) else numbers[-1]
 
     async def _ask_whether_to_stop(self) -> None:
-        if anyio.current_time() < self._next_ask or history.is_stop_asked(self.storage):
+        if history.is_stop_asked(self.storage):
             return
-        self._next_ask = anyio.current_time() + ASK_SECONDS
-        reason = await anyio.to_thread.run_sync(self._asks_to_stop)
+        reason = await self._stop_question.reason()
         if reason:
             self._wrote_stop = history.ask_to_stop(self.storage, reason)
 

@@ -23,9 +23,10 @@ from prefect_tpu.infra.backends import open_backend
 from prefect_tpu.infra.errors import PrefectTpuError
 from prefect_tpu.infra.job import AttemptSummary, JobResult, SliceJob
 from prefect_tpu.infra.launcher import history
-from prefect_tpu.infra.launcher.driver import AsksToStop, JobDriver, never_stops
+from prefect_tpu.infra.launcher.driver import JobDriver
 from prefect_tpu.infra.launcher.lease import RENEW_SECONDS, Lease
 from prefect_tpu.infra.launcher.news import Listener, News, nobody
+from prefect_tpu.infra.launcher.stop_question import AsksToStop, never_stops
 from prefect_tpu.infra.state import JobState
 from prefect_tpu.infra.storage import LocalStorage
 
