@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import base64
+import logging
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeGuard
 
 from prefect_tpu.infra import layout
 from prefect_tpu.infra.contract import ContractError, Event, HostRecord
@@ -14,6 +16,7 @@ from prefect_tpu.infra.job import AttemptSummary, JobResult
 from prefect_tpu.infra.launcher.ledger import Ledger
 from prefect_tpu.infra.storage import LocalStorage
 
+log = logging.getLogger(__name__)
 PICTURE = "loss.png"
 LEADER = "host0"
 TRACEBACK_LINES = 12
@@ -113,7 +116,7 @@ def _as_url(picture: Path) -> str:
 
 
 def draw_loss(result: JobResult) -> Path | None:
-    """`loss.png` in the job's output, a line per attempt; None where the program reported no loss."""
+    """`loss.png` in the job's output, a line per attempt; None where no loss was reported or the disk refuses it."""
     storage = LocalStorage(result.output)
     curves = [(attempt, curve) for attempt in result.attempts if (curve := _losses(storage, attempt.number))]
     if not curves:
@@ -131,15 +134,20 @@ def draw_loss(result: JobResult) -> Path | None:
     axes.legend()
     axes.grid(alpha=0.3)
     path = storage.path(PICTURE)
-    figure.savefig(path, dpi=120)
+    try:
+        figure.savefig(path, dpi=120)
+    except OSError as exc:  # the job's end is worth more than its picture
+        log.warning("The picture %s could not be written: %s", path, exc)
+        return None
     return path
 
 
 def _losses(storage: LocalStorage, attempt: int) -> list[tuple[int, float]]:
     """(step, loss) as the leader reported them."""
-    found = [
-        (int(event["step"]), float(event["loss"]))
-        for event in Ledger(storage).read(attempt, LEADER)
-        if event["event"] == Event.STEP and "loss" in event
-    ]
-    return [(step, loss) for step, loss in found if math.isfinite(loss)]
+    events = (event for event in Ledger(storage).read(attempt, LEADER) if event["event"] == Event.STEP)
+    found = [(event.get("step"), event.get("loss")) for event in events]
+    return [(step, float(loss)) for step, loss in found if isinstance(step, int) and _is_finite(loss)]
+
+
+def _is_finite(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float) and math.isfinite(value)

@@ -27,15 +27,24 @@ class Ledger:
 
     def started(self, attempt: int) -> float:
         """When the attempt was submitted; now, where its driver was killed before it wrote that down."""
-        found = (e["time"] for e in self.read(attempt, WRITER) if e["event"] == "submitted")
-        return float(next(found, time.time()))
+        found = (e.get("time") for e in self.read(attempt, WRITER) if e["event"] == "submitted")
+        return float(next((moment for moment in found if isinstance(moment, int | float)), time.time()))
 
     def read(self, attempt: int, writer: str) -> list[dict[str, Any]]:
-        """All events of one writer in an attempt, oldest first."""
+        """All events of one writer in an attempt, oldest first. Lines that are no events are left out."""
         raw = (self._storage.get(name) or b"" for name in self._of(attempt, writer))
-        return [json.loads(line) for text in raw for line in text.splitlines()]
+        return [event for text in raw for line in text.splitlines() if (event := _event(line)) is not None]
 
     def _of(self, attempt: int, writer: str) -> list[str]:
         folder = self._storage.path(layout.LEDGER)
-        paths = folder.glob(f"{attempt}-{writer}-*.jsonl")
+        paths = [path for path in folder.glob(f"{attempt}-{writer}-*.jsonl") if path.stem.split("-")[-1].isdecimal()]
         return [f"{layout.LEDGER}/{path.name}" for path in sorted(paths, key=lambda p: int(p.stem.rpartition("-")[2]))]
+
+
+def _event(line: bytes) -> dict[str, Any] | None:
+    """A host's lines are written by its program, and a disk may lose a part of any: neither stops a job."""
+    try:
+        event = json.loads(line)
+    except ValueError:
+        return None
+    return event if isinstance(event, dict) and "event" in event else None

@@ -107,7 +107,17 @@ def test_the_traceback_is_that_of_the_host_where_the_failure_began(storage: Loca
 
 def test_no_picture_without_a_finite_loss(storage: LocalStorage) -> None:
     assert draw_loss(result(storage.url)) is None
-    lines = '{"event":"step","step":1,"metrics":{"accuracy":1.0}}\n{"event":"step","step":2,"metrics":{"loss":NaN}}\n'
-    storage.put(layout.ledger(1, LEADER, 0), lines.encode() + b'{"event":"joined","after":1.0}\n')
+    lines = [
+        '{"event":"step","step":1,"accuracy":1.0}', '{"event":"step","step":2,"loss":NaN}', '{"event":"joined"}',
+        '{"event":"step","step":"a","loss":1.0}', '{"event":"step","step":3,"loss":[]}', '{"event":"step","loss":1}',
+        "[]", '"text"', "", '{"event":"st',
+    ]  # fmt: skip
+    storage.put(layout.ledger(1, LEADER, 0), "\n".join(lines).encode() + b"\xff\n")
     assert draw_loss(result(storage.url)) is None
     assert not storage.path(PICTURE).exists()
+
+
+def test_a_picture_that_the_disk_refuses_does_not_spoil_the_end(storage: LocalStorage) -> None:
+    storage.put(layout.ledger(1, LEADER, 0), b'{"event":"step","step":1,"loss":0.5}\n')
+    storage.put(f"{PICTURE}/in-the-way", b"")
+    assert draw_loss(result(storage.url)) is None

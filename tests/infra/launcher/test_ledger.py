@@ -28,6 +28,14 @@ def test_two_writers_never_overwrite_each_other(storage: LocalStorage) -> None:
     assert sorted(events) == ["from another driver", "mine", "mine", "mine", "mine"]
 
 
+def test_lines_that_are_no_events_are_left_out(storage: LocalStorage) -> None:
+    storage.put(layout.ledger(1, WRITER, 0), b'{"event": "submitted"}\n[]\n{"time": 1}\n\xff\n{"event": "cut')
+    storage.put(layout.ledger(1, WRITER, 1), b'{"time": 7.0, "event": "submitted"}\n')
+    storage.put(f"ledger/1-{WRITER}-copy.jsonl", b'{"event": "not ours"}\n')
+    assert [event.get("time") for event in Ledger(storage).read(1, WRITER)] == [None, 7.0]
+    assert Ledger(storage).started(1) == 7.0
+
+
 def test_an_attempt_starts_when_it_was_submitted(storage: LocalStorage) -> None:
     storage.put(layout.ledger(1, WRITER, 0), b'{"time": 5.0, "event": "submitted"}\n')
     storage.put(layout.ledger(1, WRITER, 1), b'{"time": 9.0, "event": "submitted"}\n')
