@@ -34,7 +34,7 @@ class ExitCode(IntEnum):
 
 
 class Env:
-    """Environment variables a host's program starts with, besides the frameworks' own."""
+    """Environment variables: a host's own, beside those of its frameworks, and the settings of a machine."""
 
     PLAN = "PREFECT_TPU_PLAN"  # path of the plan; its presence means: inside a job
     HOST = "PREFECT_TPU_HOST"  # this host's number, 0 is the leader

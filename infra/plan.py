@@ -32,7 +32,7 @@ class HostPlan:
     addresses: one per host, the leader's first.
     restore: where this attempt starts from, chosen once.
     checkpoint_every, grace, orphan_after, join_timeout, deadline: seconds, see `SliceJob`.
-    python, search_path: the interpreter of the hosts and what its import path starts with.
+    python: the interpreter of the hosts.
     """
 
     job: str
@@ -55,7 +55,6 @@ class HostPlan:
     deadline: float | None = None
     drills: tuple[str, ...] = ()
     python: str
-    search_path: tuple[str, ...] = ()
 
     def to_json(self) -> bytes:
         return contract.write_json(asdict(self))

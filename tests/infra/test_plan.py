@@ -23,7 +23,6 @@ def full(make_plan: MakePlan) -> HostPlan:
         restore=RestorePoint(attempt=2, step=40),
         deadline=60.0,
         drills=("kill@step=3",),
-        search_path=("/code",),
     )
 
 
