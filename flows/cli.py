@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from prefect_tpu.flows.streams import make_lasting
 from prefect_tpu.infra.errors import PrefectTpuError, UsageError
 
 FAILED, WRONG_CALL = 1, 2
@@ -101,6 +102,7 @@ def _value(text: str) -> object:
 
 def main() -> None:
     """Run the command line; errors of ours become one line on standard error and an exit code."""
+    make_lasting()
     try:
         app()
     except PrefectTpuError as exc:

@@ -14,6 +14,8 @@ from types import FrameType
 from typing import Any
 
 from prefect_tpu.flows.progress import show_end, showing
+from prefect_tpu.flows.streams import answer
+from prefect_tpu.infra import layout
 from prefect_tpu.infra.errors import PrefectTpuError, UsageError
 from prefect_tpu.infra.job import JobResult
 from prefect_tpu.infra.launcher.driving import Detach, drive_to_end, driving
@@ -100,7 +102,7 @@ def carry_out(wish: Wish, *, as_json: bool) -> int:
     except PrefectTpuError as exc:
         if not as_json:
             raise
-        sys.stdout.write(json.dumps({"error": str(exc)}) + "\n")
+        answer(json.dumps({"error": str(exc)}), advice=str(exc))
         return WRONG_CALL if isinstance(exc, UsageError) else FAILED
     _show(result, as_json=as_json)
     if interrupts.reason is not None and result.state == "stopped":
@@ -120,7 +122,8 @@ def _show(result: JobResult, *, as_json: bool) -> None:
     picture = draw_loss(result)
     show_end(result, picture)
     if as_json:
-        sys.stdout.write(json.dumps(result.to_json()) + "\n")
+        kept = f"{result.output}/{layout.RESULT}"
+        answer(json.dumps(result.to_json()), advice=f"It is kept in {kept}; run the same command to see it again.")
 
 
 def _how_to_go_on(request: Request) -> str:

@@ -71,7 +71,7 @@ class LocalSlices:
     def _lock(self, number: int) -> int | None:
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(self._folder / f"{number}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            descriptor = _beyond_standard(os.open(self._folder / f"{number}.lock", os.O_RDWR | os.O_CREAT, 0o600))
         except OSError as exc:
             raise PlatformError(f"Could not open the slice locks in {self._folder}: {exc.strerror}.") from exc
         try:
@@ -87,3 +87,10 @@ class LocalSlices:
             return f"job {json.loads(raw or b'')['job']!r}"
         except (ValueError, KeyError, TypeError):
             return "another job"
+
+
+def _beyond_standard(descriptor: int) -> int:
+    """The same open file under a number that no standard stream has: a host's own streams would replace it."""
+    moved = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 3)
+    os.close(descriptor)
+    return moved

@@ -1,0 +1,78 @@
+"""A reader that is gone, a full disk and closed streams change nothing but what is seen."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+TALKS = """
+import sys
+from prefect_tpu.flows.streams import answer, make_lasting
+make_lasting()
+for number in range(2000):
+    sys.stderr.write("what happens on a long line of progress\\n")
+    sys.stderr.flush()
+print("out of reach", file=sys.stderr)
+answer("42", advice="Look there.")
+with open(sys.argv[1], "w") as file:
+    file.write("came to its end")
+"""
+RAISES = """
+import sys
+from prefect_tpu.flows.streams import answer, make_lasting
+from prefect_tpu.infra.errors import PlatformError
+make_lasting()
+try:
+    answer("42", advice="Look there.")
+except PlatformError as exc:
+    print(exc, file=sys.stderr)
+"""
+Talk = Callable[[str], subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def talk(tmp_path: Path) -> Talk:
+    """Runs a talking program under a redirection of the shell's."""
+
+    def run(redirection: str) -> subprocess.CompletedProcess[str]:
+        command = ["bash", "-c", f'"$0" -c "$1" "$2" {redirection}', sys.executable, TALKS, str(tmp_path / "end")]
+        return subprocess.run(command, capture_output=True, text=True, timeout=30)
+
+    return run
+
+
+@pytest.mark.parametrize("redirection", ["2>/dev/full", "2> >(true)", "2>&-", "<&-", "2>&- <&-"])
+def test_standard_error_may_fail(talk: Talk, tmp_path: Path, redirection: str) -> None:
+    ended = talk(redirection)
+    assert (ended.returncode, ended.stdout) == (0, "42\n"), ended.stderr
+    assert (tmp_path / "end").read_text() == "came to its end"
+
+
+def test_a_closed_standard_output_takes_no_answer_and_nothing_else_takes_its_place(talk: Talk, tmp_path: Path) -> None:
+    assert talk(">&-").returncode == 0
+    assert (tmp_path / "end").read_text() == "came to its end"
+
+
+def test_an_answer_that_does_not_arrive_is_an_error_that_says_where_to_look() -> None:
+    command = ["bash", "-c", '"$0" -c "$1" >/dev/full', sys.executable, RAISES]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    assert ended.stderr == (
+        "The answer could not be written to standard output: No space left on device. Look there.\n"
+    )
+    assert ended.returncode == 0
+
+
+@pytest.mark.slices
+def test_the_command_line_ends_as_ever_where_nobody_reads(tmp_path: Path) -> None:
+    shell = '"$0" run sh --json --name quiet --output "$1" 2>/dev/full -- -c "exit 0"'
+    command = ["bash", "-c", shell, str(Path(sys.executable).with_name("prefect-tpu")), str(tmp_path / "jobs")]
+    environment = {**os.environ, "XDG_DATA_HOME": str(tmp_path)}
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
+    assert ended.returncode == 0
+    assert json.loads(ended.stdout)["state"] == "succeeded"
