@@ -28,6 +28,7 @@ class HostPlan:
     output: the job's folder.
     platform: `cpu`, `cuda` or `tpu`: what JAX runs on.
     devices_per_host: JAX devices that each host must find.
+    gpus: names of a host's GPUs, as `CUDA_VISIBLE_DEVICES` takes them; with `cuda` only.
     coordinator: `address:port` where the hosts meet; also the port of other frameworks' rendezvous.
     addresses: one per host, the leader's first.
     restore: where this attempt starts from, chosen once.
@@ -42,6 +43,7 @@ class HostPlan:
     hosts: int
     devices_per_host: int
     platform: str
+    gpus: tuple[str, ...] = ()
     coordinator: str
     addresses: tuple[str, ...]
     program: Program

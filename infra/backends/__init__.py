@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import cast
 
 from prefect_tpu.infra.backends.base import Backend
@@ -13,6 +14,8 @@ _KNOWN = {"local": "prefect_tpu.infra.backends.local:LocalBackend"}
 
 def open_backend(name: str) -> Backend:
     """The backend of that name. Raises `UsageError` with the known names."""
+    if sys.platform == "win32":
+        raise UsageError("prefect-tpu does not run on Windows: use Linux, or WSL.")
     try:
         module, _, factory = _KNOWN[name].partition(":")
     except KeyError:

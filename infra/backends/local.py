@@ -16,6 +16,7 @@ from prefect_tpu.infra import contract, layout
 from prefect_tpu.infra.accelerators import Slice, resolve
 from prefect_tpu.infra.backends import local_limits
 from prefect_tpu.infra.backends.base import Attempt, Handle, Held, LogLine, Plan, Refused
+from prefect_tpu.infra.backends.local_gpus import machine_gpus, share
 from prefect_tpu.infra.backends.local_ports import free_port
 from prefect_tpu.infra.backends.local_processes import is_alive, kill_marked, notice_withheld
 from prefect_tpu.infra.backends.local_slices import (
@@ -55,7 +56,10 @@ class LocalBackend:
     def limits(self, job: SliceJob, offer: Offer, output: str) -> tuple[Limit, ...]:
         shape = resolve(offer.accelerator, dialect=job.dialect)
         most = whole_number(self._environment, Env.MAX_HOSTS, default=DEFAULT_MAX_HOSTS)
-        return local_limits.limits(shape, output, most_hosts=most)
+        found = local_limits.limits(shape, output, most_hosts=most)
+        if self._platform(shape) == "cuda":
+            found += (local_limits.gpus(shape, len(self._gpus(0))),)
+        return found
 
     async def provision(self, attempt: Attempt, offer: Offer) -> Held | Waiting | Refused:
         if attempt.output in self._held:
@@ -86,7 +90,8 @@ class LocalBackend:
             output=attempt.output,
             hosts=shape.hosts,
             devices_per_host=shape.devices_per_host,
-            platform=_platform(shape),
+            platform=self._platform(shape),
+            gpus=self._gpus(held.handle["slice"])[: shape.chips] if self._platform(shape) == "cuda" else (),
             coordinator=f"127.0.0.1:{port}",
             addresses=("127.0.0.1",) * shape.hosts,
             program=job.program,
@@ -102,6 +107,12 @@ class LocalBackend:
             python=sys.executable,
         )
         return Plan(hosts=hosts, commands=tuple(_command(hosts, host) for host in range(hosts.hosts)))
+
+    def _platform(self, shape: Slice) -> str:
+        return "cuda" if shape.platform == "gpu" and machine_gpus(self._environment) else "cpu"
+
+    def _gpus(self, number: int) -> tuple[str, ...]:
+        return share(machine_gpus(self._environment), slice_count(self._environment), number)
 
     async def submit(self, plan: HostPlan, held: Held | None) -> Handle:
         """Start a runner for each host that has none; a runner finds out itself where it is one too many."""
@@ -261,10 +272,6 @@ def _command(plan: HostPlan, host: int) -> tuple[str, ...]:
 
 def _mark(output: str, attempt: int) -> str:
     return f"{output}/{attempt}"
-
-
-def _platform(shape: Slice) -> str:
-    return "cuda" if shape.platform == "gpu" and Path("/dev/nvidia0").exists() else "cpu"
 
 
 def _read_lines(path: Path, position: int, *, whole: bool) -> tuple[list[str], int]:

@@ -24,6 +24,11 @@ def limits(shape: Slice, output: str, *, most_hosts: int) -> tuple[Limit, ...]:
     return (hosts, _memory("memory", shape, psutil.virtual_memory().total), disk)
 
 
+def gpus(shape: Slice, of_a_slice: int) -> Limit:
+    """What one slice of this machine has of its GPUs."""
+    return Limit(what=f"GPUs of a slice ({Env.SLICES})", unit="GPUs", needed=shape.chips, available=of_a_slice)
+
+
 def free_memory(shape: Slice) -> Limit:
     """What must be free before the hosts start."""
     return _memory("free memory", shape, psutil.virtual_memory().available)

@@ -31,8 +31,7 @@ def _is_withheld(key: str) -> bool:
 def _devices(plan: HostPlan) -> dict[str, str]:
     devices = str(plan.devices_per_host)
     if plan.platform == "cuda":
-        visible = ",".join(str(i) for i in range(plan.devices_per_host))
-        return {"JAX_PLATFORMS": "cuda,cpu", "CUDA_VISIBLE_DEVICES": visible}
+        return {"JAX_PLATFORMS": "cuda,cpu", "CUDA_VISIBLE_DEVICES": ",".join(plan.gpus)}
     if plan.platform == "cpu":
         return {
             "JAX_PLATFORMS": "cpu",

@@ -39,7 +39,7 @@ def test_an_ipv6_coordinator_is_taken_apart_at_its_port(make_plan: MakePlan) -> 
 
 
 def test_gpus_are_named_one_by_one(make_plan: MakePlan) -> None:
-    found = of(make_plan(platform="cuda", devices_per_host=3))
+    found = of(make_plan(platform="cuda", gpus=("0", "1", "2")))
     assert (found["CUDA_VISIBLE_DEVICES"], found["JAX_PLATFORMS"]) == ("0,1,2", "cuda,cpu")
     assert "JAX_NUM_CPU_DEVICES" not in found
 
