@@ -25,6 +25,7 @@ from prefect_tpu.infra.job import AttemptSummary, JobResult, SliceJob
 from prefect_tpu.infra.launcher import history
 from prefect_tpu.infra.launcher.driver import JobDriver
 from prefect_tpu.infra.launcher.lease import RENEW_SECONDS, Lease
+from prefect_tpu.infra.launcher.moved import end_moved
 from prefect_tpu.infra.launcher.news import Listener, News, nobody
 from prefect_tpu.infra.launcher.stop_question import AsksToStop, never_stops
 from prefect_tpu.infra.state import JobState
@@ -167,6 +168,7 @@ async def _enter(lease: Lease, driver: JobDriver, tell: Listener, asks_to_stop: 
         if reason := await anyio.to_thread.run_sync(asks_to_stop):
             history.ask_to_stop(driver.storage, reason)
         await anyio.sleep(FOLLOW_SECONDS)
+    end_moved(driver.storage)
     if not told and before is None and history.is_stop_asked(driver.storage):
         await driver.end_old_stop()
         before = driver.result

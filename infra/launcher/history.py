@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 from prefect_tpu.infra import contract, layout
 from prefect_tpu.infra.errors import Failure, PlatformError
@@ -33,7 +34,10 @@ def read_job(storage: LocalStorage) -> SliceJob | None:
 def read_result(storage: LocalStorage) -> JobResult | None:
     """The job's end; None while it has none."""
     raw = storage.get(layout.RESULT)
-    return None if raw is None else JobResult.from_json(contract.read_json(raw, layout.RESULT))
+    if raw is None:
+        return None
+    result = JobResult.from_json(contract.read_json(raw, layout.RESULT))
+    return replace(result, output=storage.url)  # the folder may have been moved since
 
 
 def write_result(storage: LocalStorage, result: JobResult) -> JobResult:

@@ -60,7 +60,7 @@ def test_an_end_that_came_meanwhile_is_the_one_to_report(
         history.write_result(storage, before)
     with driving(make_job(), storage.url, end) as driven:
         assert driven.next_attempt() is None
-        assert driven.result == NEW_END
+        assert driven.result == replace(NEW_END, output=storage.url)
 
 
 def test_an_old_end_is_not_taken_for_a_new_one(storage: LocalStorage, make_job: MakeJob, other: Lease) -> None:
