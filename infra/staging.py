@@ -43,6 +43,8 @@ def stage(source: str, output: str, copied: Copied = lambda _: None) -> Staged:
         UsageError: the source is not there, or is empty, or holds what is no file.
         PlatformError: it could not be read or written.
     """
+    if not source:
+        raise UsageError("Data is named by an empty path: give a file or a folder.")
     path = Path(source).expanduser()
     files = _files(path)
     try:
@@ -65,6 +67,8 @@ def _files(path: Path) -> dict[str, Path]:
         raise UsageError(f"Data {path} is not there: check the path.")
     if path.is_file():
         return {path.resolve().name: path}
+    if not path.is_dir():
+        raise UsageError(f"Data {path} is neither a file nor a folder: copy what it gives into a file first.")
     files = {str(file.relative_to(path)): file for file in _walk(path)}
     if not files:
         raise UsageError(f"Data folder {path} holds no files.")

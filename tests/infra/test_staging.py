@@ -160,6 +160,10 @@ def test_what_is_neither_file_nor_folder_is_refused_before_anything_is_copied(
 
 
 def test_what_is_not_there_or_empty_is_refused(tmp_path: Path, output: Path) -> None:
+    with pytest.raises(UsageError, match="named by an empty path"):
+        stage("", str(output))
+    with pytest.raises(UsageError, match="/dev/zero is neither a file nor a folder: copy what it gives"):
+        stage("/dev/zero", str(output))
     with pytest.raises(UsageError, match="absent is not there: check the path"):
         stage(str(tmp_path / "absent"), str(output))
     (tmp_path / "empty" / "deep").mkdir(parents=True)
