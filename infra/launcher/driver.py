@@ -67,6 +67,7 @@ class JobDriver:
         self._following: Following | None = None
         self._is_leaving = self._wrote_stop = False
         self._next_prune = 0.0
+        self._backed_off_after = 0
 
     # -- the three phases of an attempt, and the end ------------------------------------------------
 
@@ -312,7 +313,9 @@ class JobDriver:
         )
 
     async def _back_off(self, action: BackOff) -> None:
-        self._tell.say(0, f"next attempt in {action.seconds:.0f} s: {action.reason}")
+        if (last := self._number(action)) != self._backed_off_after:  # once, not at each look
+            self._backed_off_after = last
+            self._tell.say(0, f"next attempt in {action.seconds:.0f} s: {action.reason}")
         await anyio.sleep(min(LOOK_SECONDS, action.seconds))
 
     async def _finish(self, action: Finish) -> None:

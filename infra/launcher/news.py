@@ -50,8 +50,9 @@ class Announcer:
 
     def began(self, plan: HostPlan) -> None:
         hosts = "1 host" if plan.hosts == 1 else f"{plan.hosts} hosts"
+        devices = "1 device" if plan.devices_per_host == 1 else f"{plan.devices_per_host} devices"
         start = "from the beginning" if plan.restore is None else f"from step {plan.restore.step}"
-        self.say(plan.attempt, f"{plan.accelerator}: {hosts} of {plan.devices_per_host} devices, {start}")
+        self.say(plan.attempt, f"{plan.accelerator}: {hosts} of {devices}, {start}")
 
     def saw(self, seen: Observation) -> None:
         if seen.has_joined and self.state is JobState.STARTING:
