@@ -7,6 +7,7 @@ import io
 import json
 import platform
 import zipfile
+from importlib import metadata
 from pathlib import Path
 
 from prefect_tpu.infra import layout
@@ -38,11 +39,32 @@ def unpack(storage: Storage, sha256: str, folder: Path) -> None:
 
 
 def check_versions(folder: Path) -> None:
-    """Refuse a function that another Python minor version pickled: its bytecode does not load here."""
-    written = json.loads((folder / Payload.VERSIONS).read_text())["python"]
+    """Refuse a function that this host may not be able to read.
+
+    Bytecode loads under the Python minor version that wrote it, and cloudpickle
+    promises nothing across its major versions.
+    """
+    written = json.loads((folder / Payload.VERSIONS).read_text())
     here = ".".join(platform.python_version_tuple()[:2])
-    if written != here:
+    if written["python"] != here:
         raise PayloadRefused(
-            f"The function was pickled by Python {written} and this host has Python {here}."
+            f"The function was pickled by Python {written['python']} and this host has Python {here}."
             " Use the same minor version on both, or name the program as module:function."
         )
+    found = _cloudpickle_version()
+    if found is None or _major(written["cloudpickle"]) != _major(found):
+        raise PayloadRefused(
+            f"The function was pickled by cloudpickle {written['cloudpickle']} and this host has {found or 'none'}."
+            " Install the same major version on both, or name the program as module:function."
+        )
+
+
+def _cloudpickle_version() -> str | None:
+    try:
+        return metadata.version("cloudpickle")
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _major(version: str) -> str:
+    return version.partition(".")[0]

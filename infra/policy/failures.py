@@ -42,7 +42,7 @@ ADVICE = {
     FailureKind.PROGRAM_ERROR: "Correct the program and run it under a new name. For errors that pass by"
     " themselves allow some max_failures.",
     FailureKind.OUT_OF_MEMORY: "Use a smaller batch, shard more, or choose a larger accelerator.",
-    FailureKind.STALLED: "Look at the stack dumps of the hosts.",
+    FailureKind.STALLED: "Look at the logs of the hosts for the last step that each reported.",
     FailureKind.DEADLINE: "Give the job a later deadline and run it again: it goes on from its checkpoint.",
     FailureKind.STOPPED: "Run the same name again to go on from the newest checkpoint.",
     FailureKind.REFUSED: "Use the same Python and prefect-tpu on the hosts as where the job was made.",

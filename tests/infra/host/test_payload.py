@@ -77,4 +77,10 @@ def test_a_function_of_this_python_is_welcome(tmp_path: Path) -> None:
     here = ".".join(platform.python_version_tuple()[:2])
     (tmp_path / Payload.VERSIONS).write_text(json.dumps({"python": here, "cloudpickle": "3.1"}))
     check_versions(tmp_path)
-    assert Payload.FUNCTION != Payload.VERSIONS
+
+
+def test_a_function_of_another_major_cloudpickle_is_refused(tmp_path: Path) -> None:
+    here = ".".join(platform.python_version_tuple()[:2])
+    (tmp_path / Payload.VERSIONS).write_text(json.dumps({"python": here, "cloudpickle": "99.0"}))
+    with pytest.raises(PayloadRefused, match="pickled by cloudpickle 99.0"):
+        check_versions(tmp_path)
