@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 import httpx
 import psutil
 
-PATIENCE = 60.0  # seconds until what was waited for counts as missing; a busy machine takes some
-LOOK_SECONDS = 0.05
+PATIENCE = 90.0  # seconds until what was waited for counts as missing; a busy machine takes some
+LOOK_SECONDS = 0.1
 PREFECT = (sys.executable, "-P", "-m", "prefect")
 T = TypeVar("T")
 
@@ -36,30 +36,38 @@ def wait_for(look: Callable[[], T | None], what: str, patience: float = PATIENCE
 class Server:
     """A running server, and the environment in which commands find it."""
 
-    url: str
+    client: httpx.Client
     folder: Path
     environment: Mapping[str, str]
 
     def ask(self, path: str, **body: Any) -> Any:
         """POST where there is a body, else GET; the answer as JSON."""
-        method = "POST" if body else "GET"
-        answer = httpx.request(method, f"{self.url}{path}", json=body or None, timeout=PATIENCE)
+        return self._request("POST" if body else "GET", path, body or None)
+
+    def post(self, path: str, items: list[dict[str, Any]]) -> Any:
+        return self._request("POST", path, items)
+
+    def change(self, path: str, **body: Any) -> None:
+        self.client.patch(path, json=body).raise_for_status()
+
+    def _request(self, method: str, path: str, body: object) -> Any:
+        answer = self.client.request(method, path, json=body)
         answer.raise_for_status()
         return answer.json()
 
-    def command(self, *words: str) -> str:
-        """Run a `prefect` command of the user's; what it printed."""
+    def command(self, *words: str, folder: Path | None = None) -> str:
+        """Run a `prefect` command of the user's in a folder; what it printed."""
         done = subprocess.run(
-            [*PREFECT, "--no-prompt", *words], env=dict(self.environment), cwd=self.folder, capture_output=True,
-            text=True, timeout=PATIENCE,
+            [*PREFECT, "--no-prompt", *words], env=dict(self.environment), cwd=folder or self.folder,
+            capture_output=True, text=True, timeout=PATIENCE,
         )  # fmt: skip
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
     def run_of(self, job: str) -> dict[str, Any] | None:
-        """The newest flow run of a job."""
+        """The newest flow run of a job that has started."""
         runs = self.ask("/flow_runs/filter", sort="START_TIME_DESC", limit=200)
-        return next((run for run in runs if run["parameters"].get("name") == job), None)
+        return next((run for run in runs if run["parameters"].get("name") == job and run["start_time"]), None)
 
     def wait_for_run(self, job: str) -> dict[str, Any]:
         return wait_for(lambda: self.run_of(job), f"a flow run of {job}")
@@ -113,15 +121,18 @@ def running_server(folder: Path) -> Iterator[Server]:
         "PREFECT_CLI_COLORS": "false",
     }
     command = [*PREFECT, "server", "start", "--host", "127.0.0.1", "--port", port]
-    with running(command, environment, folder, "server") as process:
-        wait_for(lambda: _is_up(url) or process.poll() is not None, "the Prefect server")
+    with (
+        running(command, environment, folder, "server") as process,
+        httpx.Client(base_url=url, timeout=PATIENCE) as client,
+    ):
+        wait_for(lambda: _is_up(client) or process.poll() is not None, "the Prefect server")
         assert process.poll() is None, (folder / "server.log").read_text()
-        yield Server(url=url, folder=folder, environment=environment)
+        yield Server(client=client, folder=folder, environment=environment)
 
 
-def _is_up(url: str) -> bool:
+def _is_up(client: httpx.Client) -> bool:
     try:
-        return httpx.get(f"{url}/health", timeout=5).status_code == 200
+        return client.get("/health").status_code == 200
     except httpx.HTTPError:
         return False
 

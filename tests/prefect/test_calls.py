@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from prefect_jobs import PROGRAM, Job, Orchestrators
+from prefect_jobs import PROGRAM, Job, Orchestrator, Orchestrators
 from prefect_server import Server
 
-pytestmark = [pytest.mark.prefect, pytest.mark.timeout(90)]
+pytestmark = [pytest.mark.prefect, pytest.mark.timeout(180)]
 
 STEPS = 20
 TOTAL = sum(range(STEPS))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def drilled(orchestrators: Orchestrators, new_job: Callable[[str], Job]) -> tuple[Job, Orchestrator]:
+    """A run that loses a host and waits before its second attempt, while others are looked at."""
+    job = new_job("drilled")
+    params = {"steps": STEPS, "hold_at": 15}
+    return job, orchestrators.start(job, program=PROGRAM, params=params, drills=["kill@step=10,host=1"])
 
 
 def test_a_function_returns_the_leaders_value_and_every_task_is_seen(
@@ -30,30 +38,6 @@ def test_a_function_returns_the_leaders_value_and_every_task_is_seen(
         "Completed",
     )
     assert job.is_slice_free() and not job.processes()
-
-
-def test_each_attempt_is_seen_under_its_own_name_with_its_progress(
-    server: Server, orchestrators: Orchestrators, new_job: Callable[[str], Job]
-) -> None:
-    job = new_job("drilled")
-    result = orchestrators.start(
-        job, program=PROGRAM, params={"steps": STEPS, "hold_at": 15}, drills=["kill@step=10,host=1"]
-    )
-    run = server.wait_for_run(job.name)
-    assert server.log(run, "Attempt 1 ended").startswith("Attempt 1 ended: host_lost on host 1: ")
-    assert "next attempt in" in server.log(run, "next attempt in")
-    job.let_go_on()
-    assert result.result()["attempts"] == [1, 2]
-    assert [name for name in server.task_runs(run) if name[-1] in "12"] == [
-        f"{task}-{attempt}" for attempt in (1, 2) for task in ("provision_slice", "launch_training", "release_slice")
-    ]
-    assert server.wait_for_end(run)["type"] == "COMPLETED"
-    shown = {artifact["key"]: artifact for artifact in server.artifacts(run)}
-    bars = [artifact for artifact in server.artifacts(run) if artifact["type"] == "progress"]
-    assert {bar["key"] for bar in bars} == {"progress-drilled"}
-    assert max(bar["data"] for bar in bars) == 100.0
-    table = shown["attempts-drilled"]["data"]
-    assert "host_lost | 1 |" in table and "steps lost: " in table and "![Loss](data:image/png;base64," in table
 
 
 def test_a_call_works_where_an_event_loop_runs(orchestrators: Orchestrators, new_job: Callable[[str], Job]) -> None:
@@ -93,3 +77,24 @@ def test_a_call_that_cannot_be_carried_out_fails_with_what_to_change(
     assert state["type"] == "FAILED"
     assert "UsageError" in state["message"] and words in state["message"]
     assert not job.output.exists()
+
+
+def test_each_attempt_is_seen_under_its_own_name_with_its_progress(
+    server: Server, drilled: tuple[Job, Orchestrator]
+) -> None:
+    job, caller = drilled
+    run = server.wait_for_run(job.name)
+    assert server.log(run, "Attempt 1 ended").startswith("Attempt 1 ended: host_lost on host 1: ")
+    assert "next attempt in" in server.log(run, "next attempt in")
+    job.let_go_on()
+    assert caller.result()["attempts"] == [1, 2]
+    assert [name for name in server.task_runs(run) if name[-1] in "12"] == [
+        f"{task}-{attempt}" for attempt in (1, 2) for task in ("provision_slice", "launch_training", "release_slice")
+    ]
+    assert server.wait_for_end(run)["type"] == "COMPLETED"
+    shown = {artifact["key"]: artifact for artifact in server.artifacts(run)}
+    bars = [artifact for artifact in server.artifacts(run) if artifact["type"] == "progress"]
+    assert {bar["key"] for bar in bars} == {"progress-drilled"}
+    assert max(bar["data"] for bar in bars) == 100.0
+    table = shown["attempts-drilled"]["data"]
+    assert "host_lost | 1 |" in table and "steps lost: " in table and "![Loss](data:image/png;base64," in table

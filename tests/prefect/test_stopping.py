@@ -4,16 +4,32 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from prefect_jobs import PROGRAM, Job, Orchestrators
+from prefect_jobs import PROGRAM, Job, Orchestrator, Orchestrators
 from prefect_server import Server
 
-pytestmark = [pytest.mark.prefect, pytest.mark.timeout(90)]
+pytestmark = [pytest.mark.prefect, pytest.mark.timeout(180)]
 
 STEPS, HOLD_AT = 20, 10
 PARAMS = {"steps": STEPS, "seconds": 0.02, "hold_at": HOLD_AT}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """A job whose programs wait at a step, and the call that drives it."""
+
+    job: Job
+    caller: Orchestrator
+
+
+@pytest.fixture(scope="module", autouse=True)
+def held(orchestrators: Orchestrators, new_job: Callable[[str], Job]) -> dict[str, Held]:
+    """All at once: they start while others are looked at."""
+    jobs = [new_job(name) for name in ("cancelled", "terminated", "interrupted")]
+    return {job.name: Held(job=job, caller=orchestrators.start(job, program=PROGRAM, params=PARAMS)) for job in jobs}
 
 
 def goes_on(orchestrators: Orchestrators, job: Job) -> dict[str, Any]:
@@ -32,13 +48,14 @@ def assert_saved_and_left(job: Job) -> None:
 
 
 def test_cancelling_a_run_that_python_started(
-    server: Server, orchestrators: Orchestrators, new_job: Callable[[str], Job]
+    server: Server, orchestrators: Orchestrators, held: dict[str, Held]
 ) -> None:
-    job = new_job("cancelled")
-    caller = orchestrators.start(job, program=PROGRAM, params=PARAMS)
+    job, caller = held["cancelled"].job, held["cancelled"].caller
     job.wait_for_step(HOLD_AT - 1)
     run = server.wait_for_run(job.name)
-    server.command("flow-run", "cancel", run["id"])
+    server.ask(
+        f"/flow_runs/{run['id']}/set_state", state={"type": "CANCELLING", "name": "Cancelling"}
+    )  # as the UI does
     found = caller.result()
     assert found["error"] == "JobFailed" and "stopped" in found["message"]
     state = server.wait_for_end(run)
@@ -51,10 +68,9 @@ def test_cancelling_a_run_that_python_started(
 
 @pytest.mark.parametrize(("name", "number"), [("terminated", signal.SIGTERM), ("interrupted", signal.SIGINT)])
 def test_a_flow_process_that_is_told_to_end_takes_its_hosts_along_and_leaves_the_job_open(
-    server: Server, orchestrators: Orchestrators, new_job: Callable[[str], Job], name: str, number: signal.Signals
+    server: Server, orchestrators: Orchestrators, held: dict[str, Held], name: str, number: signal.Signals
 ) -> None:
-    job = new_job(name)
-    caller = orchestrators.start(job, program=PROGRAM, params=PARAMS)
+    job, caller = held[name].job, held[name].caller
     job.wait_for_step(HOLD_AT - 1)
     caller.signal(number)
     caller.wait()
