@@ -40,7 +40,7 @@ def stage(source: str, output: str, copied: Copied = lambda _: None) -> Staged:
         copied: called with the bytes of each piece that was copied.
 
     Raises:
-        UsageError: the source is not there, or is empty, or holds what is no file.
+        UsageError: the source is not there, is empty, holds what is no file, or changes while it is copied.
         PlatformError: it could not be read or written.
     """
     if not source:
@@ -50,15 +50,35 @@ def stage(source: str, output: str, copied: Copied = lambda _: None) -> Staged:
     try:
         sha256, size = _hash(files, path.is_dir()), sum(file.stat().st_size for file in files.values())
         storage = LocalStorage(output)
-        manifest = f"{layout.data(sha256)}.json"
-        if storage.get(manifest) is not None:
+        target, manifest = storage.path(layout.data(sha256)), f"{layout.data(sha256)}.json"
+        if _lies_there(storage.get(manifest), target):
             return Staged(sha256=sha256, bytes=size, copied=False)
-        _lay_down(files, storage.path(layout.data(sha256)), copied)
+        storage.delete(manifest)
+        _lay_down(files, target, path.is_dir(), copied)
+        kind = "folder" if path.is_dir() else "file"
+        facts = {"kind": kind, "name": path.resolve().name, "bytes": size, "laid": _look(target)}
+        storage.put_if_absent(manifest, contract.write_json(facts))
     except OSError as exc:
         raise PlatformError(f"Could not stage {source} into {output}: {exc.strerror or exc}.") from exc
-    kind = "folder" if path.is_dir() else "file"
-    storage.put_if_absent(manifest, contract.write_json({"kind": kind, "name": path.resolve().name, "bytes": size}))
     return Staged(sha256=sha256, bytes=size, copied=True)
+
+
+def _lies_there(manifest: bytes | None, target: Path) -> bool:
+    """Whether the data was laid down and nobody has touched it since: what a job trains on is what was staged."""
+    try:
+        return contract.read_json(manifest or b"", "manifest").get("laid") == _look(target)
+    except contract.ContractError:
+        return False
+
+
+def _look(target: Path) -> str:
+    """How the files look without reading them: names, sizes and times of change."""
+    looks = hashlib.sha256()
+    for name, file in sorted((str(file.relative_to(target)), file) for file in target.rglob("*")):
+        facts = file.stat()
+        if not file.is_dir():
+            looks.update(os.fsencode(f"{name}\0{facts.st_size} {facts.st_mtime_ns}\n"))
+    return looks.hexdigest()
 
 
 def _files(path: Path) -> dict[str, Path]:
@@ -93,22 +113,28 @@ def _unreadable(exc: OSError) -> None:
 
 def _hash(files: dict[str, Path], is_folder: bool) -> str:
     """Of the names and the contents, whatever the order of the disk; a folder of one file is not that file."""
+    digests = {}
+    for name, path in files.items():
+        with path.open("rb") as file:
+            digests[name] = hashlib.file_digest(file, "sha256").hexdigest()
+    return _whole(digests, is_folder)
+
+
+def _whole(digests: dict[str, str], is_folder: bool) -> str:
     whole = hashlib.sha256(b"folder\n" if is_folder else b"file\n")
-    for name in sorted(files):
-        with files[name].open("rb") as file:
-            whole.update(f"{name}\0{hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode())
+    for name in sorted(digests):
+        whole.update(os.fsencode(f"{name}\0{digests[name]}\n"))
     return whole.hexdigest()
 
 
-def _lay_down(files: dict[str, Path], target: Path, copied: Copied) -> None:
+def _lay_down(files: dict[str, Path], target: Path, is_folder: bool, copied: Copied) -> None:
     """Beside the target first, so that a copy cut short is never taken for the data."""
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(dir=target.parent, prefix=".tmp-"))
     try:
-        for name, file in files.items():
-            copy = temporary / ".new" / name
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            _copy(file, copy, copied)
+        digests = {name: _copy(file, temporary / ".new" / name, copied) for name, file in files.items()}
+        if _whole(digests, is_folder) != target.name:
+            raise UsageError("The data changes while it is copied: stage it again when nothing writes to it.")
         if target.with_name(f"{target.name}.json").exists():
             return  # another job laid the same data down meanwhile, and may read it already
         if target.exists():  # left by a copy whose manifest was never written
@@ -118,8 +144,14 @@ def _lay_down(files: dict[str, Path], target: Path, copied: Copied) -> None:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _copy(source: Path, target: Path, copied: Copied) -> None:
+def _copy(source: Path, target: Path, copied: Copied) -> str:
+    """The SHA-256 of what was copied. Nobody has a reason to write to the copy."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    digest = hashlib.sha256()
     with source.open("rb") as read, target.open("wb") as write:
         while block := read.read(_BLOCK_BYTES):
             write.write(block)
+            digest.update(block)
             copied(len(block))
+        os.fchmod(write.fileno(), 0o444)
+    return digest.hexdigest()

@@ -64,4 +64,7 @@ def _staged(root: Path, name: str, sha256: str) -> Path:
         raise PlatformError(
             f"Data {name!r} is not staged at {folder}: {exc.strerror}. Start the job again to stage it."
         ) from exc
-    return folder / str(manifest["name"]) if manifest["kind"] == "file" else folder
+    place = folder / str(manifest["name"]) if manifest["kind"] == "file" else folder
+    if not place.exists():
+        raise PlatformError(f"Data {name!r} is not at {place} any more. Start the job again to stage it.")
+    return place

@@ -37,7 +37,10 @@ def laid(output: Path, staged: Staged) -> dict[str, bytes]:
 
 
 def manifest(output: Path, staged: Staged) -> dict[str, object]:
-    return dict(json.loads((output / f"{layout.data(staged.sha256)}.json").read_bytes()))
+    """What it says to people and programs; how the files look is between two calls of `stage`."""
+    facts = dict(json.loads((output / f"{layout.data(staged.sha256)}.json").read_bytes()))
+    assert facts.pop("laid")
+    return facts
 
 
 def test_a_folder_lies_there_as_it_was(folder: Path, output: Path) -> None:
@@ -110,10 +113,53 @@ def test_a_copy_cut_short_is_no_data_and_the_next_one_is_whole(folder: Path, out
     assert {path.name for path in (output / layout.DATA_FOLDER).iterdir()} == {staged.sha256, f"{staged.sha256}.json"}
 
 
+def rewrite(path: Path, data: bytes) -> None:
+    path.chmod(0o644)
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        lambda data, manifest: rewrite(data / "a.csv", b"1,3\n"),
+        lambda data, manifest: rewrite(data / "a.csv", b"1,2,3\n"),
+        lambda data, manifest: (data / "a.csv").unlink(),
+        lambda data, manifest: (data / "a.csv").rename(data / "b.csv"),
+        lambda data, manifest: (data / "stray.csv").write_bytes(b""),
+        lambda data, manifest: data.rename(data.with_name("gone")),
+        lambda data, manifest: manifest.write_bytes(b"{"),
+        lambda data, manifest: manifest.write_bytes(b'{"version":1,"kind":"folder","name":"source"}'),
+    ],
+)
+def test_data_that_somebody_touched_is_laid_down_again(folder: Path, output: Path, harm: object) -> None:
+    staged = stage(str(folder), str(output))
+    before, data = laid(output, staged), output / layout.data(staged.sha256)
+    assert callable(harm)
+    harm(data, data.with_name(f"{staged.sha256}.json"))
+    assert stage(str(folder), str(output)).copied
+    assert laid(output, staged) == before
+    assert not stage(str(folder), str(output)).copied
+
+
+def test_data_that_changes_while_it_is_copied_is_refused(folder: Path, output: Path) -> None:
+    def meanwhile(size: int) -> None:
+        (folder / "deep" / "er" / "b.bin").write_bytes(b"other")
+
+    with pytest.raises(UsageError, match="changes while it is copied: stage it again"):
+        stage(str(folder), str(output), meanwhile)
+    assert list((output / layout.DATA_FOLDER).iterdir()) == []
+
+
+def test_a_name_in_any_bytes_is_staged(folder: Path, output: Path) -> None:
+    Path(os.fsdecode(os.fsencode(folder) + b"/\xff")).write_bytes(b"1")
+    assert stage(str(folder), str(output)).copied
+    assert not stage(str(folder), str(output)).copied
+
+
 def test_what_a_killed_process_left_without_its_manifest_is_replaced(folder: Path, output: Path) -> None:
     staged = stage(str(folder), str(output))
     (output / f"{layout.data(staged.sha256)}.json").unlink()
-    (output / layout.data(staged.sha256) / "a.csv").write_bytes(b"half")
+    rewrite(output / layout.data(staged.sha256) / "a.csv", b"half")
     (output / layout.data(staged.sha256) / "stray").write_bytes(b"")
     assert stage(str(folder), str(output)).copied
     assert laid(output, staged) == {"a.csv": b"1,2\n", "deep/er/b.bin": bytes(range(256)) * 5000}

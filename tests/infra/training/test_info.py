@@ -31,14 +31,18 @@ def test_inside_a_job_the_plan_says_it(inside_job: Callable[..., Any], tmp_path:
 def test_staged_data_is_a_file_or_a_folder(inside_job: Callable[..., Any], tmp_path: Path) -> None:
     inside_job(data={"table": "ab", "pictures": "cd"})
     stage(tmp_path / "out", "ab", {"kind": "file", "name": "table.csv"})
+    (tmp_path / "out" / layout.data("ab") / "table.csv").write_text("1,2\n")
     stage(tmp_path / "out", "cd", {"kind": "folder", "name": "pictures"})
     root = tmp_path / "out"
     assert info().data == {"table": root / layout.data("ab") / "table.csv", "pictures": root / layout.data("cd")}
 
 
-def test_data_that_is_not_there_is_named(inside_job: Callable[..., Any]) -> None:
+def test_data_that_is_not_there_is_named(inside_job: Callable[..., Any], tmp_path: Path) -> None:
     inside_job(data={"table": "ab"})
     with pytest.raises(PlatformError, match="Data 'table' is not staged at"):
+        info()
+    stage(tmp_path / "out", "ab", {"kind": "file", "name": "table.csv"})
+    with pytest.raises(PlatformError, match=r"Data 'table' is not at .*table\.csv any more\. Start the job again"):
         info()
 
 
