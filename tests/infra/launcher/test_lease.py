@@ -94,6 +94,17 @@ def test_a_dead_holder_of_this_machine_is_not_waited_for(storage: LocalStorage, 
     assert Lease(storage, clock).take() is None
 
 
+def test_a_killed_holder_that_nobody_waited_for_is_dead(storage: LocalStorage, clock: Clock) -> None:
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    try:
+        born = psutil.Process(child.pid).create_time()
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # it has ended, and stays a zombie
+        elsewhere(storage, host=socket.gethostname(), pid=child.pid, born=born)
+        assert Lease(storage, clock).take() is None
+    finally:
+        child.wait()
+
+
 def test_a_process_id_that_is_used_again_is_another_process(storage: LocalStorage, clock: Clock) -> None:
     me = {"token": "t", "host": socket.gethostname(), "pid": os.getpid()}
     assert not Driver(**me, born=psutil.Process().create_time()).is_dead
