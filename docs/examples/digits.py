@@ -1,7 +1,8 @@
 """Handwritten digits: a small network in plain JAX that reads 8x8 pictures.
 
 It runs as it is on a laptop (`python docs/examples/digits.py`) and on every host
-of a slice (`prefect-tpu run docs/examples/digits.py:main --accelerator v6e-16`).
+of a slice, where its data is staged: `prefect-tpu run docs/examples/digits.py:main
+--accelerator v6e-16 --data digits=docs/examples/data/digits.csv.gz`.
 """
 
 from __future__ import annotations
