@@ -19,7 +19,7 @@ from prefect_tpu.infra import layout
 from prefect_tpu.infra.errors import PrefectTpuError, UsageError
 from prefect_tpu.infra.job import JobResult
 from prefect_tpu.infra.launcher.driving import Detach, drive_to_end, driving
-from prefect_tpu.infra.launcher.history import is_stop_asked
+from prefect_tpu.infra.launcher.history import attempt_numbers, is_stop_asked
 from prefect_tpu.infra.request import Request, default_output, job_folder, prepare
 from prefect_tpu.infra.storage import LocalStorage
 from prefect_tpu.infra.summary import draw_loss
@@ -129,6 +129,8 @@ def _show(result: JobResult, *, as_json: bool) -> None:
 def _how_to_go_on(request: Request) -> str:
     folder = job_folder(request.output, request.name)
     again = f"run the same command with --name {request.name}"
+    if not attempt_numbers(LocalStorage(folder)):
+        return f"Job {request.name!r} had not begun: nothing of it runs.\nTo begin it, {again}.\n"
     if is_stop_asked(LocalStorage(folder)):
         return f"Job {request.name!r} in {folder} was told to stop and leaves by itself.\nTo go on later, {again}.\n"
     return (
