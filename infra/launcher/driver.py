@@ -13,7 +13,7 @@ from anyio.abc import TaskGroup
 
 from prefect_tpu.infra import layout
 from prefect_tpu.infra.backends.base import Attempt, Backend, Held, Refused
-from prefect_tpu.infra.errors import Failure
+from prefect_tpu.infra.errors import Failure, PlatformError
 from prefect_tpu.infra.job import AttemptSummary, JobResult, SliceJob
 from prefect_tpu.infra.launcher import checkpoints, history, values
 from prefect_tpu.infra.launcher.following import Following, follow, look
@@ -66,6 +66,7 @@ class JobDriver:
         self._lacking: int | None = None  # the attempt that was planned, has no host yet and no slice
         self._following: Following | None = None
         self._is_leaving = self._wrote_stop = False
+        self._successor: str | None = None
         self._next_prune = 0.0
         self._backed_off_after = 0
 
@@ -135,9 +136,13 @@ class JobDriver:
         if self._tell.state is JobState.STOPPED:
             self._tell.move(JobEvent.CONTINUED)
 
+    def give_way(self, successor: str) -> None:
+        """Another process drives the job now: whoever waits for this one hears it at its next look."""
+        self._successor = successor
+
     async def end_if_stopped(self) -> None:
         """Write the end of a job that was asked to stop and has nothing left to wait for."""
-        if not self._is_leaving and history.is_stop_asked(self.storage):
+        if not self._is_leaving and self._successor is None and history.is_stop_asked(self.storage):
             await self.next_attempt()
 
     async def let_go(self) -> None:
@@ -153,6 +158,11 @@ class JobDriver:
     # -- facts --------------------------------------------------------------------------------------
 
     async def _look(self) -> Action:
+        if self._successor is not None:
+            raise PlatformError(
+                f"Job {self.job.name!r} is driven by {self._successor} now: this process stood still for too long."
+                " Run the same name again to follow it."
+            )
         await self._ask_whether_to_stop()
         return step(self._view())
 

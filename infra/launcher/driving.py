@@ -127,7 +127,7 @@ def driving(
             driven._call(lambda: _enter(lease, driver, driven.tell, asks_to_stop))
             driven._driver = driver
             last.callback(portal.call, driver.let_go)
-            last.callback(portal.start_task_soon(_keep_renewing, lease).cancel)
+            last.callback(portal.start_task_soon(_keep_renewing, lease, driver).cancel)
             last.callback(portal.call, driver.end_if_stopped)
             yield driven
 
@@ -176,12 +176,13 @@ async def _enter(lease: Lease, driver: JobDriver, tell: Listener, asks_to_stop: 
         history.begin_round(driver.storage)
 
 
-async def _keep_renewing(lease: Lease) -> None:
+async def _keep_renewing(lease: Lease, driver: JobDriver) -> None:
+    """Until somebody else took over, because this process stood still for too long: then it gives way."""
     while True:
         await anyio.sleep(RENEW_SECONDS)
         try:
-            if await anyio.to_thread.run_sync(lease.is_lost):
-                log.warning("Another process took over this job's lease.")
+            if (successor := await anyio.to_thread.run_sync(lease.successor)) is not None:
+                driver.give_way(str(successor))
                 return
             await anyio.to_thread.run_sync(lease.renew)
         except PrefectTpuError as exc:

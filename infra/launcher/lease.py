@@ -84,13 +84,13 @@ class Lease:
         }
         return json.dumps(data).encode()
 
-    def is_lost(self) -> bool:
-        """Whether somebody else took over meanwhile."""
+    def successor(self) -> Driver | None:
+        """Who took over meanwhile; None where nobody did."""
         holder = _parse(self._storage.get(layout.LEASE))
-        return holder is not None and holder.token != self._me.token
+        return None if holder is None or holder.token == self._me.token else holder
 
     def give_up(self) -> None:
-        if not self.is_lost():
+        if self.successor() is None:
             self._storage.delete(layout.LEASE)
 
     def _has_lapsed(self, raw: bytes | None) -> bool:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from prefect_tpu.infra.backends.local_slices import LocalSlices, SliceLock, data_folder
 from prefect_tpu.infra.errors import FailureKind, PlatformError
 from prefect_tpu.infra.job import JobResult, SliceJob
 from prefect_tpu.infra.launcher import history
@@ -75,3 +77,22 @@ def test_a_lease_is_given_up_whatever_else_fails(storage: LocalStorage, make_job
         storage.put("attempts/1/plan.json", b"not a plan")
         history.ask_to_stop(storage, "enough")
     assert storage.get("lease") is None
+
+
+@pytest.mark.slices  # it lasts as long as a driver takes to look at its lease
+@pytest.mark.timeout(60)
+def test_a_driver_that_stood_still_gives_way(
+    storage: LocalStorage, make_job: MakeJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process took the lapsed lease over; the first one stops driving and leaves that lease alone."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    taken = LocalSlices(data_folder({"XDG_DATA_HOME": str(tmp_path)}) / "slices", 1).take("someone-else")
+    assert isinstance(taken, SliceLock)
+    other = Lease(storage, time.monotonic)
+    with (
+        pytest.raises(PlatformError, match="is driven by process .* now"),
+        driving(make_job(), storage.url, lambda news: other.renew()) as driven,
+    ):
+        driven.next_attempt()
+        driven.provision()
+    assert other.successor() is None and storage.get("lease") is not None

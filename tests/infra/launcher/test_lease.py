@@ -43,8 +43,8 @@ def test_the_first_one_drives_and_the_second_learns_who_does(storage: LocalStora
     holder = second.take()
     assert holder is not None
     assert str(holder) == f"process {os.getpid()} on {socket.gethostname()}"
-    assert not first.is_lost()
-    assert second.is_lost()
+    assert first.successor() is None
+    assert second.successor() is not None
     first.give_up()
     assert storage.get(layout.LEASE) is None
     assert second.take() is None
@@ -75,7 +75,7 @@ def test_a_holder_that_was_away_finds_its_lease_lost_and_leaves_the_other_ones_a
     mine = Lease(storage, clock)
     assert mine.take() is None
     elsewhere(storage)
-    assert mine.is_lost()
+    assert mine.successor() is not None
     mine.give_up()
     assert b"theirs" in (storage.get(layout.LEASE) or b"")
 
@@ -117,7 +117,7 @@ def test_a_process_id_that_is_used_again_is_another_process(storage: LocalStorag
 def test_a_damaged_lease_is_as_good_as_none(storage: LocalStorage, clock: Clock, raw: bytes) -> None:
     storage.put(layout.LEASE, raw)
     lease = Lease(storage, clock)
-    assert not lease.is_lost()
+    assert lease.successor() is None
     assert lease.take() is None
 
 
