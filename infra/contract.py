@@ -66,6 +66,7 @@ class Payload:
 class Event(StrEnum):
     """Names of events in a ledger."""
 
+    SUBMITTED = "submitted"  # by the launcher: the plan went to the hosts
     JOINED = "joined"
     RESTORED = "restored"  # step, attempt
     STEP = "step"  # step and metrics

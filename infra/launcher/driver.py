@@ -13,6 +13,7 @@ from anyio.abc import TaskGroup
 
 from prefect_tpu.infra import layout
 from prefect_tpu.infra.backends.base import Attempt, Backend, Held, Refused
+from prefect_tpu.infra.contract import Event
 from prefect_tpu.infra.errors import Failure, PlatformError
 from prefect_tpu.infra.job import AttemptSummary, JobResult, SliceJob
 from prefect_tpu.infra.launcher import checkpoints, history, values
@@ -248,7 +249,7 @@ class JobDriver:
         won = self.storage.put_if_absent(layout.plan(action.number), plan.to_json())
         if not won:
             plan = history.read_plan(self.storage, action.number)
-        self._ledger.write(action.number, "submitted", accelerator=plan.accelerator, hosts=plan.hosts)
+        self._ledger.write(action.number, Event.SUBMITTED, accelerator=plan.accelerator, hosts=plan.hosts)
         self._tell.move(JobEvent.SUBMITTED)
         self._tell.began(plan)
         await self._follow(plan)
@@ -300,7 +301,7 @@ class JobDriver:
         await self._following.end()
         summary = self._summary(self._following.seen, failure)
         history.write_outcome(self.storage, summary)
-        self._ledger.write(summary.number, "ended", outcome=summary.outcome, last_step=summary.last_step)
+        self._ledger.write(summary.number, Event.ENDED, outcome=summary.outcome, last_step=summary.last_step)
         self._following = None
         if not isinstance(step(self._view()), Finish):
             self._tell.move(JobEvent.RETRY_DUE)

@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 from prefect_tpu.infra import layout
+from prefect_tpu.infra.contract import Event
 from prefect_tpu.infra.storage import LocalStorage
 
 WRITER = "launcher"
@@ -27,7 +28,7 @@ class Ledger:
 
     def started(self, attempt: int) -> float:
         """When the attempt was submitted; now, where its driver was killed before it wrote that down."""
-        found = (e.get("time") for e in self.read(attempt, WRITER) if e["event"] == "submitted")
+        found = (e.get("time") for e in self.read(attempt, WRITER) if e["event"] == Event.SUBMITTED)
         return float(next((moment for moment in found if isinstance(moment, int | float)), time.time()))
 
     def read(self, attempt: int, writer: str) -> list[dict[str, Any]]:
