@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from prefect_tpu.infra.errors import JobFailed
+from prefect_tpu.infra.errors import JobFailed, UsageError
 from prefect_tpu.infra.job import JobResult
 from prefect_tpu.infra.launcher import values
 from prefect_tpu.infra.packing import pack_function
@@ -23,8 +24,9 @@ def train(
     accelerator: str = "cpu",
     *,
     params: Mapping[str, Any] | None = None,
+    data: Mapping[str, str | os.PathLike[str]] | None = None,
     name: str | None = None,
-    output: str | None = None,
+    output: str | os.PathLike[str] | None = None,
     **options: Any,
 ) -> JobResult:
     """Train as one Prefect flow run, and wait for its end.
@@ -34,6 +36,7 @@ def train(
             in the job's payload, never as a Prefect parameter.
         accelerator: such as `v6e-16`, `v5p-2x2x4`, `h100x8` or `cpu`.
         params: keyword arguments of the function.
+        data: name → file or folder, laid down for the program to read.
         name: of the job; call with the same name again to go on where it stopped.
         output: folder of all jobs; `$PREFECT_TPU_OUTPUT` or the user's data directory by default.
         **options: further parameters of the flow `prefect_tpu.flows.train.train`.
@@ -47,13 +50,29 @@ def train(
     """
     from prefect_tpu.flows.train import train as flow  # Prefect takes a second to import; shells need it not
 
-    output = output or default_output()
-    params = dict(params or {})
+    params = _mapping("params", params)
+    paths = {key: _path(f"data[{key!r}]", place) for key, place in _mapping("data", data).items()}
+    output = _path("output", output or default_output())
     if callable(program):
         name = name or f"t-{secrets.token_hex(6)}"
         program = _send(program, params, job_folder(output, name))
-    parameters = {"program": program, "accelerator": accelerator, "params": params, "output": output, **options}
+    parameters = {"program": program, "accelerator": accelerator, "params": params, "data": paths, "output": output}
+    parameters |= options
     return _with_value(_ended(flow(**parameters, name=name or "", return_state=True)))
+
+
+def _mapping(what: str, given: object) -> dict[str, Any]:
+    found = {} if given is None else given
+    if not isinstance(found, Mapping) or not all(isinstance(key, str) for key in found):
+        raise UsageError(f"{what} is {given!r}: give a dictionary by name, such as {what}={{'name': …}}.")
+    return dict(found)
+
+
+def _path(what: str, given: object) -> str:
+    try:
+        return os.fsdecode(os.fspath(given))  # type: ignore[call-overload]
+    except TypeError:
+        raise UsageError(f"{what} is {given!r}: give the path of a file or folder.") from None
 
 
 def _send(function: Callable[..., Any], params: Mapping[str, Any], folder: str) -> str:

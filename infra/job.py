@@ -86,6 +86,7 @@ class SliceJob:
             _check_positive(name, getattr(self, name))
         if self.deadline is not None:
             _check_positive("deadline", self.deadline)
+        _check_environment(self.env)
         for name in ("max_preemptions", "max_failures"):
             if getattr(self, name) < 0:
                 raise UsageError(f"{name} is {getattr(self, name)}: give 0 or more.")
@@ -165,7 +166,7 @@ class JobResult:
 
 def check_name(name: str) -> str:
     """The name itself. Raises `UsageError` where it cannot name Kubernetes objects with an attempt's number."""
-    if not layout.JOB_NAME.fullmatch(name):
+    if not isinstance(name, str) or not layout.JOB_NAME.fullmatch(name):
         raise UsageError(
             f"Job name {name!r} is not usable: start with a letter a-z, then at most 17 of a-z, 0-9 and '-'."
         )
@@ -197,6 +198,13 @@ def check_same(asked: SliceJob, stored: SliceJob) -> None:
 
 def with_payload(program: Program, sha256: str) -> Program:
     return replace(program, payload=sha256)
+
+
+def _check_environment(env: dict[str, str]) -> None:
+    """What no system can hand to a process; found here, not by each host in turn."""
+    for name, value in env.items():
+        if not name or "=" in name or "\0" in f"{name}{value}":
+            raise UsageError(f"env has {name!r}={value!r}, which is no environment variable: use names without '='.")
 
 
 def _check_positive(name: str, value: float) -> None:
