@@ -58,5 +58,12 @@ def _digest(name: str, argument: object, taken: list[str]) -> str:
         taken = sorted(taken)
     elif name == "ADDITEMS":
         taken = [taken[0], *sorted(taken[1:])]
-    said = "\n".join([name, _DRAWN.sub("drawn", repr(argument)), *taken])
+    said = "\n".join([name, _words(argument), *taken])
     return hashlib.sha256(said.encode()).hexdigest()
+
+
+def _words(argument: object) -> str:
+    """Bytes, such as those of arrays, may be many and hold nothing that was drawn."""
+    if isinstance(argument, bytes | bytearray):
+        return hashlib.sha256(argument).hexdigest()
+    return _DRAWN.sub("drawn", repr(argument))

@@ -99,8 +99,9 @@ def pack_function(function: Callable[..., Any], params: Mapping[str, Any]) -> Pa
         **code_around(function),
     }
     program = Program(kind="function", target=getattr(function, "__qualname__", "function"), params=dict(params))
+    packed = _packed(program, files)  # first: it refuses what is too large to look at
     code = hashlib.sha256(_zip({**files, Payload.FUNCTION: fingerprint(pickled).encode()})).hexdigest()
-    return replace(_packed(program, files), code=code)
+    return replace(packed, code=code)
 
 
 def packed_before(sha256: str, name: str, params: Mapping[str, Any]) -> Packed:
