@@ -187,7 +187,7 @@ class LocalBackend:
             phase=HostPhase.ENDED,
             exit_code=code if code is not None and code >= 0 else None,
             signal=-code if code is not None and code < 0 else None,
-            reason="its runner process is gone",
+            reason=f"its runner process is gone{_last_words(handle, host)}",
             joined=joined,
             progress=progress,
         )
@@ -272,6 +272,13 @@ def _command(plan: HostPlan, host: int) -> tuple[str, ...]:
 
 def _mark(output: str, attempt: int) -> str:
     return f"{output}/{attempt}"
+
+
+def _last_words(handle: Handle, host: int) -> str:
+    """What a runner wrote last, where it wrote anything: a healthy one is silent."""
+    log = LocalStorage(handle["output"]).path(layout.runner_log(handle["attempt"], host))
+    lines, _ = _read_lines(log, 0, whole=False)
+    return f"; it said: {lines[-1]}" if lines else ""
 
 
 def _read_lines(path: Path, position: int, *, whole: bool) -> tuple[list[str], int]:

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
+from prefect_tpu.infra import layout
 from prefect_tpu.infra.backends.base import Held, Refused
 from prefect_tpu.infra.backends.local import LocalBackend
 from prefect_tpu.infra.backends.local_limits import HOST_MEMORY_BYTES
@@ -60,6 +61,19 @@ async def test_memory_that_others_use_is_awaited_and_what_the_machine_lacks_is_n
         got = await desk.backend.provision(desk.attempt("true"), OFFER)
         assert isinstance(got, answer) and getattr(got, "reason", "").startswith(reason)
     await desk.backend.release(got)
+
+
+async def test_a_runner_that_broke_is_gone_with_its_last_words(desk):
+    attempt = desk.attempt("true")
+    held = await desk.provision(attempt)
+    plan = desk.backend.plan(attempt, held).hosts
+    desk.storage.put(layout.plan(1), b"no plan")
+    handle = await desk.backend.submit(plan, held)
+    seen = await desk.ended(handle)
+    await desk.backend.forget(handle)
+    await desk.backend.release(held)
+    assert all("its runner process is gone; it said:" in host.reason for host in seen.hosts)
+    assert all("plan.json is damaged" in host.reason for host in seen.hosts)
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "many", "1.5"])
