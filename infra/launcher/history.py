@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 from prefect_tpu.infra import contract, layout
@@ -28,7 +30,8 @@ def enter(storage: LocalStorage, job: SliceJob) -> SliceJob:
 
 def read_job(storage: LocalStorage) -> SliceJob | None:
     raw = storage.get(layout.JOB)
-    return None if raw is None else SliceJob.from_json(raw)
+    with _said_where(storage, layout.JOB):
+        return None if raw is None else SliceJob.from_json(raw)
 
 
 def read_result(storage: LocalStorage) -> JobResult | None:
@@ -36,7 +39,8 @@ def read_result(storage: LocalStorage) -> JobResult | None:
     raw = storage.get(layout.RESULT)
     if raw is None:
         return None
-    result = JobResult.from_json(contract.read_json(raw, layout.RESULT))
+    with _said_where(storage, layout.RESULT):
+        result = JobResult.from_json(contract.read_json(raw, layout.RESULT))
     return replace(result, output=storage.url)  # the folder may have been moved since
 
 
@@ -80,7 +84,8 @@ def read_plan(storage: LocalStorage, number: int) -> HostPlan:
     raw = storage.get(layout.plan(number))
     if raw is None:
         raise PlatformError(f"{layout.plan(number)} is missing from {storage.url}: the attempt cannot be followed.")
-    return HostPlan.from_json(raw)
+    with _said_where(storage, layout.plan(number)):
+        return HostPlan.from_json(raw)
 
 
 def read_outcome(storage: LocalStorage, number: int) -> AttemptSummary | None:
@@ -88,8 +93,9 @@ def read_outcome(storage: LocalStorage, number: int) -> AttemptSummary | None:
     raw = storage.get(layout.outcome(number))
     if raw is None:
         return None
-    data = contract.read_json(raw, layout.outcome(number))
-    return AttemptSummary.from_json({key: value for key, value in data.items() if key != "version"})
+    with _said_where(storage, layout.outcome(number)):
+        data = contract.read_json(raw, layout.outcome(number))
+        return AttemptSummary.from_json({key: value for key, value in data.items() if key != "version"})
 
 
 def judge(storage: LocalStorage, number: int, failure: Failure | None) -> Failure | None:
@@ -136,3 +142,12 @@ def withdraw_stop(storage: LocalStorage) -> None:
 
 def is_stop_asked(storage: LocalStorage) -> bool:
     return storage.get(layout.STOP) is not None
+
+
+@contextmanager
+def _said_where(storage: LocalStorage, name: str) -> Iterator[None]:
+    """Damage is mended by hand, so whoever reads of it must find the file."""
+    try:
+        yield
+    except contract.ContractError as exc:
+        raise contract.ContractError(f"{exc} The file is {storage.url}/{name}.") from exc
