@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import httpx
 import psutil
 
-PATIENCE = 90.0  # seconds until what was waited for counts as missing; a busy machine takes some
+PATIENCE = 180.0  # seconds until what was waited for counts as missing; a busy machine takes long
 LOOK_SECONDS = 0.1
 PREFECT = (sys.executable, "-P", "-m", "prefect")
 T = TypeVar("T")

@@ -8,7 +8,7 @@ import pytest
 from prefect_jobs import PROGRAM, Job, Orchestrator, Orchestrators
 from prefect_server import Server
 
-pytestmark = [pytest.mark.prefect, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.prefect, pytest.mark.timeout(400)]
 
 STEPS = 20
 TOTAL = sum(range(STEPS))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,12 +12,12 @@ import pytest
 from prefect_jobs import ACCELERATOR, Job
 from prefect_server import PREFECT, Server, running
 
-pytestmark = [pytest.mark.prefect, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.prefect, pytest.mark.timeout(400)]
 
 ROOT = Path(__file__).parent.parent.parent
 STEPS, HOLD_AT = 20, 10
 TOTAL = sum(range(STEPS))
-INTERVAL_SECONDS = 10
+INTERVAL_SECONDS = 30  # longer than a run takes: they must not pile up
 DEPLOYMENT = "/deployments/name/train/local"
 
 
@@ -89,7 +90,9 @@ def test_run_by_a_schedule(server: Server, worker: None, new_job: Callable[[str]
     job = new_job("scheduled")
     schedules = f"/deployments/{server.ask(DEPLOYMENT)['id']}/schedules"
     parameters = {**parameters_of(job), "params": {"steps": STEPS}}
-    (made,) = server.post(schedules, [{"schedule": {"interval": INTERVAL_SECONDS}, "parameters": parameters}])
+    soon = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=6)
+    schedule = {"interval": INTERVAL_SECONDS, "anchor_date": soon.isoformat()}
+    (made,) = server.post(schedules, [{"schedule": schedule, "parameters": parameters}])
     run = server.wait_for_run(job.name)
     server.change(f"{schedules}/{made['id']}", active=False)
     assert run["auto_scheduled"]

@@ -11,7 +11,7 @@ import pytest
 from prefect_jobs import PROGRAM, Job, Orchestrator, Orchestrators
 from prefect_server import Server
 
-pytestmark = [pytest.mark.prefect, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.prefect, pytest.mark.timeout(400)]
 
 STEPS, HOLD_AT = 20, 10
 PARAMS = {"steps": STEPS, "seconds": 0.02, "hold_at": HOLD_AT}
