@@ -48,12 +48,19 @@ class Server:
         return self._request("POST", path, items)
 
     def change(self, path: str, **body: Any) -> None:
-        self.client.patch(path, json=body).raise_for_status()
+        """PATCH: change what is there."""
+        self._request("PATCH", path, body)
 
     def _request(self, method: str, path: str, body: object) -> Any:
-        answer = self.client.request(method, path, json=body)
+        """Asked again while SQLite is locked by others, as Prefect's own client does."""
+
+        def look() -> httpx.Response | None:
+            answer = self.client.request(method, path, json=body)
+            return None if answer.status_code == 503 else answer
+
+        answer = wait_for(look, f"an answer of the server to {path}")
         answer.raise_for_status()
-        return answer.json()
+        return answer.json() if answer.content else None
 
     def command(self, *words: str, folder: Path | None = None) -> str:
         """Run a `prefect` command of the user's in a folder; what it printed."""
@@ -115,6 +122,7 @@ def running_server(folder: Path) -> Iterator[Server]:
         "PREFECT_HOME": str(folder / "prefect"),
         "PREFECT_PROFILES_PATH": str(folder / "profiles.toml"),
         "PREFECT_SERVER_SERVICES_SCHEDULER_RECENT_DEPLOYMENTS_LOOP_SECONDS": "1",
+        "PREFECT_SERVER_DATABASE_TIMEOUT": "60",  # SQLite is locked for long on a busy machine
         "PREFECT_WORKER_QUERY_SECONDS": "1",
         "PREFECT_LOGGING_TO_API_BATCH_INTERVAL": "0.5",
         "PREFECT_LOGGING_LEVEL": "INFO",

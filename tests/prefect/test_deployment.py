@@ -27,6 +27,11 @@ def deployed_job(new_job: Callable[[str], Job]) -> Job:
 
 
 @pytest.fixture(scope="session")
+def scheduled_job(new_job: Callable[[str], Job]) -> Job:
+    return new_job("scheduled")
+
+
+@pytest.fixture(scope="session")
 def worker(server: Server, deployed_job: Job) -> Iterator[None]:
     """A pool, a worker, and the deployment of `prefect.yaml`."""
     environment = {**server.environment, **deployed_job.environment, "PREFECT_TPU_LOCAL_SLICES": "2"}
@@ -44,6 +49,17 @@ def parameters_of(job: Job) -> dict[str, Any]:
         "output": str(job.folder / "jobs"),
         "params": {"steps": STEPS, "hold_at": HOLD_AT},
     }
+
+
+@pytest.fixture(scope="session", autouse=True)
+def schedule(server: Server, worker: None, scheduled_job: Job) -> str:
+    """A schedule with parameters of its own; its run comes while others are looked at. The path of the schedule."""
+    schedules = f"/deployments/{server.ask(DEPLOYMENT)['id']}/schedules"
+    soon = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=6)
+    interval = {"interval": INTERVAL_SECONDS, "anchor_date": soon.isoformat()}
+    parameters = {**parameters_of(scheduled_job), "params": {"steps": STEPS}}
+    (made,) = server.post(schedules, [{"schedule": interval, "parameters": parameters}])
+    return f"{schedules}/{made['id']}"
 
 
 def run_deployment(server: Server, job: Job) -> None:
@@ -86,17 +102,11 @@ def test_run_from_the_command_line_cancelled_and_run_again(server: Server, worke
     assert not job.overlaps() and not job.processes()
 
 
-def test_run_by_a_schedule(server: Server, worker: None, new_job: Callable[[str], Job]) -> None:
-    job = new_job("scheduled")
-    schedules = f"/deployments/{server.ask(DEPLOYMENT)['id']}/schedules"
-    parameters = {**parameters_of(job), "params": {"steps": STEPS}}
-    soon = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=6)
-    schedule = {"interval": INTERVAL_SECONDS, "anchor_date": soon.isoformat()}
-    (made,) = server.post(schedules, [{"schedule": schedule, "parameters": parameters}])
-    run = server.wait_for_run(job.name)
-    server.change(f"{schedules}/{made['id']}", active=False)
+def test_run_by_a_schedule(server: Server, schedule: str, scheduled_job: Job) -> None:
+    run = server.wait_for_run(scheduled_job.name)
+    server.change(schedule, active=False)
     assert run["auto_scheduled"]
     assert server.wait_for_end(run)["name"] == "Completed"
-    result = json.loads((job.output / "result.json").read_text())
+    result = json.loads((scheduled_job.output / "result.json").read_text())
     assert result["value"] == {"total": TOTAL, "attempt": 1, "began_at": 0}
-    assert not job.processes()
+    assert not scheduled_job.overlaps()
