@@ -100,14 +100,21 @@ class JobFailed(PrefectTpuError):
         self.job = job
         self.failure = failure
         self.traceback = traceback
-        where = "" if failure.host is None else f" on host {failure.host}"
-        super().__init__(f"Job {job!r} failed: {failure.kind}{where}: {failure.message} {failure.advice}".strip())
+        super().__init__(f"Job {job!r} {_what_happened(failure)} {failure.advice}".strip())
         if traceback:
             self.add_note(f"The host's traceback:\n{traceback}")
 
     def __reduce__(self) -> tuple[type[JobFailed], tuple[str, Failure, str | None]]:
         """Prefect keeps the exception of a failed run as a pickle; by default only the message would come back."""
         return JobFailed, (self.job, self.failure, self.traceback)
+
+
+def _what_happened(failure: Failure) -> str:
+    message = failure.message if failure.message.endswith((".", "!", "?")) else f"{failure.message}."
+    if failure.kind is FailureKind.STOPPED:
+        return f"was stopped: {message}"
+    where = "" if failure.host is None else f" on host {failure.host}"
+    return f"failed: {failure.kind}{where}: {message}"
 
 
 class WrongSlice(PrefectTpuError):
