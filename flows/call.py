@@ -18,6 +18,9 @@ from prefect_tpu.infra.storage import LocalStorage, open_storage
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import State
 
+# A temporary server makes its database on the first start in a home, which takes longer than Prefect's 20 s.
+FIRST_SERVER_SECONDS = 180
+
 
 def train(
     program: str | Callable[..., Any],
@@ -48,7 +51,10 @@ def train(
         UsageError: the call cannot be carried out; the message says what to change.
         JobFailed: the job ended without its result, also by being stopped or its run cancelled.
     """
-    from prefect_tpu.flows.train import train as flow  # Prefect takes a second to import; shells need it not
+    # Prefect takes a second to import; shells need it not.
+    from prefect.settings import PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS, temporary_settings
+
+    from prefect_tpu.flows.train import train as flow
 
     params = _mapping("params", params)
     paths = {key: _path(f"data[{key!r}]", place) for key, place in _mapping("data", data).items()}
@@ -58,7 +64,9 @@ def train(
         program = _send(program, params, job_folder(output, name))
     parameters = {"program": program, "accelerator": accelerator, "params": params, "data": paths, "output": output}
     parameters |= options
-    return _with_value(_ended(flow(**parameters, name=name or "", return_state=True)))
+    patience = {PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS: FIRST_SERVER_SECONDS}
+    with temporary_settings(set_defaults=patience):
+        return _with_value(_ended(flow(**parameters, name=name or "", return_state=True)))
 
 
 def _mapping(what: str, given: object) -> dict[str, Any]:

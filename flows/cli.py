@@ -87,7 +87,7 @@ def _pairs(given: list[str] | None, option: str) -> dict[str, object]:
     for text in given or []:
         name, equals, value = text.partition("=")
         if not equals or not name.isidentifier():
-            raise UsageError(f"{option} {text!r} is not name=value.")
+            raise UsageError(f"{option} {text!r} is not name=value, such as {option} steps=100.")
         pairs[name] = _value(value)
     return pairs
 

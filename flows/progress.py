@@ -21,7 +21,7 @@ from prefect_tpu.infra import layout
 from prefect_tpu.infra.job import JobResult
 from prefect_tpu.infra.launcher.news import News
 from prefect_tpu.infra.state import Observation
-from prefect_tpu.infra.summary import COLUMNS, failing_traceback, rows
+from prefect_tpu.infra.summary import COLUMNS, drills_that_never_struck, failing_traceback, rows
 
 PLAIN_SECONDS = 10.0  # between two lines about steps where nobody watches
 
@@ -145,6 +145,8 @@ def show_end(result: JobResult, picture: Path | None) -> None:
         console.print(_traceback(result), markup=False, end="")
     else:
         console.print(f"{result.job} {result.state}: {result.value}", markup=False)
+    for line in drills_that_never_struck(result):
+        console.print(line, markup=False)
     console.print(f"output: {result.output}", markup=False)
     if picture is not None:
         console.print(f"loss:   {picture}", markup=False)

@@ -13,6 +13,7 @@ from typing import TypeGuard
 from prefect_tpu.infra import layout
 from prefect_tpu.infra.contract import ContractError, Event, HostRecord
 from prefect_tpu.infra.job import AttemptSummary, JobResult
+from prefect_tpu.infra.launcher.history import read_job
 from prefect_tpu.infra.launcher.ledger import Ledger
 from prefect_tpu.infra.storage import LocalStorage
 
@@ -151,3 +152,15 @@ def _losses(storage: LocalStorage, attempt: int) -> list[tuple[int, float]]:
 
 def _is_finite(value: object) -> TypeGuard[float]:
     return isinstance(value, int | float) and math.isfinite(value)
+
+
+def drills_that_never_struck(result: JobResult) -> list[str]:
+    """A sentence for each rehearsed failure whose step no attempt reached."""
+    storage = LocalStorage(result.output)
+    job = read_job(storage)
+    drills = job.drills if job is not None else ()
+    return [
+        f"Drill {drill} never struck: its host reported no step that late."
+        for index, drill in enumerate(drills)
+        if storage.get(layout.drill(index)) is None
+    ]

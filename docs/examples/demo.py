@@ -11,8 +11,8 @@ import os
 import sys
 from pathlib import Path
 
-# Prefect's own server makes its database on the first start, which takes longer than its usual patience of 20 s.
-os.environ.setdefault("PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS", "180")
+# A temporary server of Prefect need not tell anybody that it ran.
+os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
 os.environ.setdefault("DO_NOT_TRACK", "1")
 
 from rich.console import Console

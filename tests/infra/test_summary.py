@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from prefect_tpu.infra import layout
 from prefect_tpu.infra.contract import HostRecord, ProgramError
 from prefect_tpu.infra.errors import FailureKind
-from prefect_tpu.infra.job import AttemptSummary, JobResult
+from prefect_tpu.infra.job import AttemptSummary, JobResult, SliceJob
 from prefect_tpu.infra.policy.failures import failure
 from prefect_tpu.infra.storage import LocalStorage
 from prefect_tpu.infra.summary import (
@@ -20,6 +21,7 @@ from prefect_tpu.infra.summary import (
     TRACEBACK_LINES,
     Steps,
     draw_loss,
+    drills_that_never_struck,
     failing_traceback,
     markdown,
     rows,
@@ -121,3 +123,13 @@ def test_a_picture_that_the_disk_refuses_does_not_spoil_the_end(storage: LocalSt
     storage.put(layout.ledger(1, LEADER, 0), b'{"event":"step","step":1,"loss":0.5}\n')
     storage.put(f"{PICTURE}/in-the-way", b"")
     assert draw_loss(result(storage.url)) is None
+
+
+def test_a_drill_whose_step_was_never_reached_is_told(storage: LocalStorage, make_job: Callable[..., SliceJob]) -> None:
+    job = make_job(drills=("kill@step=5,host=1", "preempt@step=900"))
+    storage.put(layout.JOB, job.to_json())
+    storage.put(layout.drill(0), b"{}")
+    assert drills_that_never_struck(result(output=storage.url)) == [
+        "Drill preempt@step=900 never struck: its host reported no step that late."
+    ]
+    assert drills_that_never_struck(result(output=f"{storage.url}/nowhere")) == []
