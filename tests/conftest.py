@@ -19,7 +19,9 @@ import psutil
 import pytest
 
 # A busy machine is not a defect; what continuous integration tries must be the same every time.
-hypothesis.settings.register_profile("house", deadline=None, derandomize="CI" in os.environ)
+hypothesis.settings.register_profile(
+    "house", deadline=None, max_examples=100 if "CI" in os.environ else 30, derandomize="CI" in os.environ
+)
 hypothesis.settings.load_profile("house")
 
 # Before any import of Prefect or JAX: both read their settings while they are imported.

@@ -14,7 +14,7 @@ from prefect_tpu.infra.contract import ExitCode, HostRecord, StopReason
 from prefect_tpu.infra.plan import HostPlan
 from prefect_tpu.infra.state import HostPhase, Observation, Offer, Waiting
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.slices, pytest.mark.anyio, pytest.mark.timeout(60)]
 
 HOST = "$PREFECT_TPU_HOST"
 JOB_FOLDER = "../../../../../.."  # of the program's working folder

@@ -15,7 +15,7 @@ from prefect_tpu.infra.contract import Env
 from prefect_tpu.infra.errors import UsageError
 from prefect_tpu.infra.state import Offer, Waiting
 
-pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.slices, pytest.mark.anyio, pytest.mark.timeout(60)]
 
 OFFER = Offer(accelerator="cpu-2x1")
 

@@ -10,6 +10,8 @@ import pytest
 from prefect_tpu.flows.call import train
 from prefect_tpu.infra.errors import UsageError
 
+pytestmark = pytest.mark.slices  # it waits for real time to pass
+
 
 def program(x: int = 1) -> int:
     return x

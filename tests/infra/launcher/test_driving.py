@@ -19,6 +19,8 @@ from prefect_tpu.infra.launcher.news import News
 from prefect_tpu.infra.policy.failures import failure
 from prefect_tpu.infra.storage import LocalStorage
 
+pytestmark = pytest.mark.slices  # it waits for real time to pass
+
 MakeJob = Callable[..., SliceJob]
 OLD_END = JobResult(
     job="digits",

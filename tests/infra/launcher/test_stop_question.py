@@ -10,7 +10,7 @@ import pytest
 
 from prefect_tpu.infra.launcher.stop_question import StopQuestion, never_stops
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.slices, pytest.mark.anyio]  # it waits for real time to pass
 
 
 @pytest.fixture

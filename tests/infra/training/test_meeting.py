@@ -10,6 +10,8 @@ import pytest
 from prefect_tpu.infra.errors import CouldNotJoin
 from prefect_tpu.infra.training.meeting import wait_for_hosts
 
+pytestmark = pytest.mark.slices  # it waits for real time to pass
+
 WORD = "digits-3"
 
 
