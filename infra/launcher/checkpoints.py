@@ -6,24 +6,19 @@ writes the list of its files with their sizes.
 
 from __future__ import annotations
 
-import re
 import shutil
-from collections.abc import Iterable
 from pathlib import Path
 
-from prefect_tpu.infra import contract, layout
+from prefect_tpu.infra import layout, seals
 from prefect_tpu.infra.plan import RestorePoint
 from prefect_tpu.infra.storage import LocalStorage
 
 KEPT = 3
-_SEAL = re.compile(r"checkpoints/(?P<attempt>\d+)/(?P<step>\d+)\.sealed\.json")
 
 
 def sealed(storage: LocalStorage) -> list[RestorePoint]:
     """Sealed checkpoints, newest first: a later step counts more, then a later attempt."""
-    found = (_SEAL.fullmatch(name) for name in _seals(storage))
-    points = [RestorePoint(attempt=int(m["attempt"]), step=int(m["step"])) for m in found if m]
-    return sorted(points, key=lambda point: (point.step, point.attempt), reverse=True)
+    return seals.newest_first(storage.path(layout.CHECKPOINTS))
 
 
 def newest_whole(storage: LocalStorage, *, below: int) -> RestorePoint | None:
@@ -32,13 +27,8 @@ def newest_whole(storage: LocalStorage, *, below: int) -> RestorePoint | None:
 
 
 def is_whole(storage: LocalStorage, point: RestorePoint) -> bool:
-    raw = storage.get(layout.checkpoint_seal(point.attempt, point.step))
-    try:
-        files = contract.read_json(raw or b"", "A checkpoint's seal")["files"]
-        folder = storage.path(f"{layout.checkpoints(point.attempt)}/{point.step}")
-        return bool(files) and all((folder / name).stat().st_size == size for name, size in files.items())
-    except (contract.ContractError, KeyError, AttributeError, OSError):
-        return False
+    """Whether every file of its seal is there in its size."""
+    return seals.is_whole(storage.path(layout.CHECKPOINTS), point)
 
 
 def prune(storage: LocalStorage, *, in_use: RestorePoint | None) -> list[RestorePoint]:
@@ -61,7 +51,7 @@ def prune(storage: LocalStorage, *, in_use: RestorePoint | None) -> list[Restore
 
 def _unfinished(storage: LocalStorage) -> list[Path]:
     """Folders without a seal below ended attempts: saves cut short, Orbax's temporary ones, prunes cut short."""
-    found = (path for path in storage.path("checkpoints").glob("*/*") if path.is_dir())
+    found = (path for path in storage.path(layout.CHECKPOINTS).glob("*/*") if path.is_dir())
     return [path for path in found if _has_ended(storage, path.parent.name) and not _seal_of(path).exists()]
 
 
@@ -75,8 +65,3 @@ def _seal_of(folder: Path) -> Path:
 
 def _rank(point: RestorePoint) -> tuple[int, int]:
     return point.step, point.attempt
-
-
-def _seals(storage: LocalStorage) -> Iterable[str]:
-    folder = storage.path("checkpoints")
-    return (f"checkpoints/{path.parent.name}/{path.name}" for path in folder.glob("*/*.sealed.json"))

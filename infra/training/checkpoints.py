@@ -8,11 +8,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
-from prefect_tpu.infra import layout
+from prefect_tpu.infra import layout, seals
 from prefect_tpu.infra.contract import Event
 from prefect_tpu.infra.errors import Preempted, UsageError
 from prefect_tpu.infra.plan import RestorePoint
-from prefect_tpu.infra.training import agreement, data_position, leaves, schedule, seals
+from prefect_tpu.infra.training import agreement, data_position, leaves, schedule
 from prefect_tpu.infra.training.context import Context, context
 from prefect_tpu.infra.training.data_position import DataIterator
 from prefect_tpu.infra.training.preemption import AgreedNotice, Notice, OwnNotice

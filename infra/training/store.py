@@ -12,9 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from prefect_tpu.infra import seals
 from prefect_tpu.infra.errors import PlatformError, UsageError
 from prefect_tpu.infra.plan import RestorePoint
-from prefect_tpu.infra.training import agreement, leaves, seals
+from prefect_tpu.infra.training import agreement, leaves
 
 _WHOLE = "value"  # Orbax takes no bare leaf, so every state lies below one key
 PATIENCE = 2.0  # seconds for a save under way when this host fails: its peers may be dead

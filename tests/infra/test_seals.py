@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from prefect_tpu.infra import seals
 from prefect_tpu.infra.contract import read_json
 from prefect_tpu.infra.layout import checkpoint_seal
 from prefect_tpu.infra.plan import RestorePoint
-from prefect_tpu.infra.training import seals
 
 
 def written(root: Path, attempt: int, step: int) -> RestorePoint:

@@ -34,14 +34,18 @@ def is_whole(root: Path, point: RestorePoint) -> bool:
         sealed = contract.read_json(raw or b"", f"The seal of step {point.step}")["files"]
         found = _files(step_folder(root, point))
         return bool(sealed) and all(found.get(name) == size for name, size in sealed.items())
-    except (contract.ContractError, KeyError, AttributeError):
+    except (contract.ContractError, KeyError, AttributeError, OSError):
         return False
+
+
+def newest_first(root: Path) -> list[RestorePoint]:
+    """All sealed checkpoints: a later step counts more, then a later attempt."""
+    return sorted(_sealed(root), key=lambda point: (point.step, point.attempt), reverse=True)
 
 
 def newest_whole(root: Path) -> RestorePoint | None:
     """The whole checkpoint with the highest step; of equals the latest attempt's."""
-    points = sorted(_sealed(root), key=lambda point: (point.step, point.attempt), reverse=True)
-    return next((point for point in points if is_whole(root, point)), None)
+    return next((point for point in newest_first(root) if is_whole(root, point)), None)
 
 
 def _sealed(root: Path) -> Iterator[RestorePoint]:
