@@ -54,12 +54,15 @@ class Scratch:
     EVENTS = "events.jsonl"  # appended: {"after": seconds since the runner started, "event": name, …}
     OUTCOME = "outcome.json"  # how the program ended, by its own account
     VALUE = "value"  # what the program returned, encoded
+    EXCEPTION = "exception"  # what a sent function raised, pickled
+    STACKS = "stacks-{pid}.txt"  # made by a process that writes its stacks there when it gets `STACKS_SIGNAL`
 
 
 class Payload:
     """Files of a payload that carries a pickled function, beside its code."""
 
     FUNCTION = "function.pkl"
+    ARGUMENTS = "arguments.pkl"  # (args, kwargs); only where the function was called with some
     VERSIONS = "versions.json"  # which Python and cloudpickle wrote it
 
 
@@ -89,6 +92,22 @@ class StopReason(StrEnum):
     STOP = "stop"  # somebody asked for the job to stop
     ORPHANED = "orphaned"  # nobody renewed the lease
     DEADLINE = "deadline"
+
+
+class KilledBy(StrEnum):
+    """Who ended a program by SIGKILL, where the runner knows."""
+
+    GRACE = "grace"  # the runner: it was told to leave and did not within its grace
+    MEMORY = "memory"  # the kernel: there was no memory left
+    STALL = "stall"  # the runner: no host made a step for too long
+
+
+class Activity(StrEnum):
+    """What a silent program does, by its own stacks."""
+
+    UNKNOWN = "unknown"
+    COMPILING = "compiling"
+    SAVING = "saving"  # or restoring
 
 
 class ContractError(PlatformError):
@@ -158,6 +177,7 @@ class Progress:
     first_step: int | None = None
     saved_step: int | None = None
     metrics: dict[str, float] = field(default_factory=dict)
+    reported_after: float | None = None  # seconds from the runner's start to the newest report
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,7 +199,9 @@ class HostRecord:
     progress: Progress = field(default_factory=Progress)
     error: ProgramError | None = None
     lost_peer: bool = False
+    killed_by: str | None = None
     result: ResultInfo | None = None
+    exception: ResultInfo | None = None  # the pickle of what a sent function raised
 
     @property
     def ended_since_join(self) -> float:
@@ -206,6 +228,7 @@ class HostRecord:
                     "progress": Progress(**_known(Progress, data["progress"])),
                     "error": data["error"] and ProgramError(**_known(ProgramError, data["error"])),
                     "result": data["result"] and ResultInfo(**_known(ResultInfo, data["result"])),
+                    "exception": data.get("exception") and ResultInfo(**_known(ResultInfo, data["exception"])),
                 }
             )
 

@@ -58,6 +58,8 @@ class SliceJob:
     checkpoint_every, grace, orphan_after, join_timeout: seconds.
     provision_timeout: seconds an attempt waits for a slice before the job is given up.
     deadline: seconds from the start of an attempt to its end, or None.
+    stall_timeout: seconds without a step on any host before the attempt is ended, or None. Compiling and saving
+        may take longer.
     drills: failures to rehearse, such as `preempt@step=40,host=2`.
     """
 
@@ -76,6 +78,7 @@ class SliceJob:
     join_timeout: float = 120.0
     provision_timeout: float = 86_400.0
     deadline: float | None = None
+    stall_timeout: float | None = 1_800.0
     drills: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -84,8 +87,9 @@ class SliceJob:
             raise UsageError(f"Job {self.name!r} names no accelerator: give one, such as 'v6e-16' or 'cpu'.")
         for name in ("checkpoint_every", "grace", "orphan_after", "join_timeout", "provision_timeout"):
             _check_positive(name, getattr(self, name))
-        if self.deadline is not None:
-            _check_positive("deadline", self.deadline)
+        for name in ("deadline", "stall_timeout"):
+            if getattr(self, name) is not None:
+                _check_positive(name, getattr(self, name))
         _check_environment(self.env)
         for name in ("max_preemptions", "max_failures"):
             if getattr(self, name) < 0:

@@ -18,6 +18,7 @@ ATTEMPTS = "attempts"
 CHECKPOINTS = "checkpoints"
 LEDGER = "ledger"
 ROUNDS = "rounds"
+DRIVER_LOG = "driver.log"  # of a driver that nobody watches
 COMPILATION_CACHE = "cache/jax"  # shared by all attempts
 
 
@@ -85,6 +86,21 @@ def result(attempt: int, index: int) -> str:
     return f"{host(attempt, index)}/result"
 
 
+def exception(attempt: int, index: int) -> str:
+    """What a sent function raised on a host, pickled."""
+    return f"{host(attempt, index)}/exception"
+
+
+def stacks(attempt: int, index: int) -> str:
+    """The stacks of a host's program when it stood still."""
+    return f"{host(attempt, index)}/stacks.txt"
+
+
+def silence(attempt: int, index: int) -> str:
+    """What a host that reports no step any more does; replaced while it lasts, removed when it ends."""
+    return f"{host(attempt, index)}/silence.json"
+
+
 def checkpoints(attempt: int) -> str:
     return f"{CHECKPOINTS}/{attempt}"
 
@@ -101,6 +117,11 @@ def ledger(attempt: int, writer: str, sequence: int) -> str:
 def drill(index: int) -> str:
     """Written just before a drill strikes, so that each strikes once in a job's life."""
     return f"drills/{index}.json"
+
+
+def obeyed(index: int) -> str:
+    """Written by a driver just before a drill that strikes drivers ends it."""
+    return f"drills/{index}.obeyed.json"
 
 
 def round_end(last_attempt: int) -> str:

@@ -32,7 +32,7 @@ class HostPlan:
     coordinator: `address:port` where the hosts meet; also the port of other frameworks' rendezvous.
     addresses: one per host, the leader's first.
     restore: where this attempt starts from, chosen once.
-    checkpoint_every, grace, orphan_after, join_timeout, deadline: seconds, see `SliceJob`.
+    checkpoint_every, grace, orphan_after, join_timeout, deadline, stall_timeout: seconds, see `SliceJob`.
     python: the interpreter of the hosts.
     """
 
@@ -55,6 +55,7 @@ class HostPlan:
     orphan_after: float
     join_timeout: float
     deadline: float | None = None
+    stall_timeout: float | None = None
     drills: tuple[str, ...] = ()
     python: str
 

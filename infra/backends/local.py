@@ -103,6 +103,7 @@ class LocalBackend:
             orphan_after=job.orphan_after,
             join_timeout=job.join_timeout,
             deadline=job.deadline,
+            stall_timeout=job.stall_timeout,
             drills=job.drills,
             python=sys.executable,
         )

@@ -7,7 +7,7 @@ import signal
 from collections.abc import Callable
 
 from prefect_tpu.infra import contract, layout
-from prefect_tpu.infra.drills import Drill, DrillFailure, DrillKind, parse_drill
+from prefect_tpu.infra.drills import Drill, DrillFailure, DrillKind, Moment, parse_drill
 from prefect_tpu.infra.storage import open_storage
 from prefect_tpu.infra.training.context import Context
 
@@ -26,7 +26,9 @@ class Rehearsal:
         """Strike what is due at `step`, after `prepare` and after a create-only note that it has struck."""
         if not self._waiting or self._here is None:
             return
-        for index, drill in [(i, d) for i, d in self._waiting.items() if step >= d.step]:
+        for index, drill in [
+            (i, d) for i, d in self._waiting.items() if d.is_due(Moment.STEP, step, self._here.plan.attempt)
+        ]:
             del self._waiting[index]
             if _claim(self._here, index, drill, step):
                 prepare()
