@@ -11,6 +11,22 @@ from prefect_tpu.infra import contract, layout
 from prefect_tpu.infra.errors import Conflict, Failure, UsageError
 
 PROGRAM_KINDS = ("function", "module", "file", "command")
+# How a job is carried out, not what it trains: once it has ended it may go on with other ones.
+SETTINGS = frozenset(
+    {
+        "accelerators",
+        "max_preemptions",
+        "max_failures",
+        "checkpoint_every",
+        "grace",
+        "orphan_after",
+        "join_timeout",
+        "provision_timeout",
+        "deadline",
+        "stall_timeout",
+        "drills",
+    }
+)
 Json = Any  # what `json` reads and writes
 
 
@@ -182,22 +198,31 @@ def name_from_run(flow_run_id: str) -> str:
     return f"t-{flow_run_id.replace('-', '')[:12]}"
 
 
-def check_same(asked: SliceJob, stored: SliceJob) -> None:
-    """Raise `Conflict`, naming the fields, where a job of this name was asked for differently."""
+def check_same(asked: SliceJob, stored: SliceJob, *, has_ended: bool = False) -> None:
+    """Raise `Conflict`, naming the fields, where a job of this name was asked for differently.
+
+    The `SETTINGS` of a job that has ended may differ.
+    """
+    differing = [name for name in _differing(asked, stored) if not (has_ended and name in SETTINGS)]
+    if not differing:
+        return
+    rest = "Use the same values to continue it, or another name for a new job."
+    if not has_ended and SETTINGS.issuperset(differing):
+        rest = "It has not ended: use the same values, or stop it first; a job that has ended goes on with new ones."
+    raise Conflict(f"Job {asked.name!r} exists and was asked for differently: {', '.join(differing)}. {rest}")
+
+
+def _differing(asked: SliceJob, stored: SliceJob) -> list[str]:
     asked = SliceJob.from_json(asked.to_json())  # as it would be stored: JSON turns tuples into lists
-    differing = [f.name for f in fields(asked) if getattr(asked, f.name) != getattr(stored, f.name)]
-    if "program" in differing:
-        differing.remove("program")
-        differing += [
+    names = [f.name for f in fields(asked) if getattr(asked, f.name) != getattr(stored, f.name)]
+    if "program" in names:
+        names.remove("program")
+        names += [
             f"program.{f.name}"
             for f in fields(Program)
             if getattr(asked.program, f.name) != getattr(stored.program, f.name)
         ]
-    if differing:
-        raise Conflict(
-            f"Job {asked.name!r} exists and was asked for differently: {', '.join(differing)}."
-            " Use the same values to continue it, or another name for a new job."
-        )
+    return names
 
 
 def with_payload(program: Program, sha256: str) -> Program:

@@ -18,6 +18,7 @@ ATTEMPTS = "attempts"
 CHECKPOINTS = "checkpoints"
 LEDGER = "ledger"
 ROUNDS = "rounds"
+DRILLS = "drills"
 DRIVER_LOG = "driver.log"  # of a driver that nobody watches
 COMPILATION_CACHE = "cache/jax"  # shared by all attempts
 
@@ -116,12 +117,12 @@ def ledger(attempt: int, writer: str, sequence: int) -> str:
 
 def drill(index: int) -> str:
     """Written just before a drill strikes, so that each strikes once in a job's life."""
-    return f"drills/{index}.json"
+    return f"{DRILLS}/{index}.json"
 
 
 def obeyed(index: int) -> str:
     """Written by a driver just before a drill that strikes drivers ends it."""
-    return f"drills/{index}.obeyed.json"
+    return f"{DRILLS}/{index}.obeyed.json"
 
 
 def round_end(last_attempt: int) -> str:

@@ -111,7 +111,7 @@ def driving(
 
     A job that has succeeded, or that another process brings to its end
     meanwhile, has its result at once and no attempt left. A failed or stopped
-    one goes on with a fresh budget.
+    one goes on with a fresh budget, and may have other settings than before.
 
     Raises `Conflict` where a job of this name was asked for differently.
     """
@@ -173,7 +173,9 @@ async def _enter(lease: Lease, driver: JobDriver, tell: Listener, asks_to_stop: 
         await driver.end_old_stop()
         before = driver.result
     if before is not None and driver.result == before:  # an end that came while we waited is the one to report
-        history.begin_round(driver.storage)
+        history.begin_round(driver.storage, driver.job)
+    elif driver.result is None:  # another process may have begun a round since, with other settings
+        history.check_stored(driver.storage, driver.job)
 
 
 async def _keep_renewing(lease: Lease, driver: JobDriver) -> None:

@@ -19,13 +19,20 @@ _ROUND = re.compile(r"(\d+)\.json")
 
 
 def enter(storage: LocalStorage, job: SliceJob) -> SliceJob:
-    """Write `job.json`, or find it equal. Raises `Conflict` where it was asked for differently."""
-    if storage.put_if_absent(layout.JOB, job.to_json()):
-        return job
+    """Write `job.json`, or find it equal. Raises `Conflict` where it was asked for differently.
+
+    A job that has ended may be asked for with other settings; `begin_round` writes them down.
+    """
+    if not storage.put_if_absent(layout.JOB, job.to_json()):
+        check_stored(storage, job, has_ended=read_result(storage) is not None)
+    return job
+
+
+def check_stored(storage: LocalStorage, job: SliceJob, *, has_ended: bool = False) -> None:
+    """Raise `Conflict` where the job as it is written down was asked for differently."""
     stored = read_job(storage)
-    assert stored is not None, "job.json was there a moment ago"
-    check_same(job, stored)
-    return stored
+    assert stored is not None, "nobody deletes job.json"
+    check_same(job, stored, has_ended=has_ended)
 
 
 def read_job(storage: LocalStorage) -> SliceJob | None:
@@ -52,8 +59,8 @@ def write_result(storage: LocalStorage, result: JobResult) -> JobResult:
     return written
 
 
-def begin_round(storage: LocalStorage) -> None:
-    """A failed or stopped job is run again: keep its end aside and give it a fresh budget.
+def begin_round(storage: LocalStorage, job: SliceJob) -> None:
+    """A failed or stopped job is run again: keep its end aside, give it a fresh budget and the settings of now.
 
     May be cut short anywhere and repeated.
     """
@@ -61,8 +68,18 @@ def begin_round(storage: LocalStorage) -> None:
     if result is not None and result.state != "succeeded":
         last = max(attempt_numbers(storage), default=0)
         storage.put_if_absent(layout.round_end(last), contract.write_json(result.to_json()))
+        _take_over(storage, job)
         storage.delete(layout.STOP)  # before the result: without a result, a stop is one to be obeyed
         storage.delete(layout.RESULT)
+
+
+def _take_over(storage: LocalStorage, job: SliceJob) -> None:
+    """Write the job as it is asked for now. Other drills than before have not struck yet."""
+    stored = read_job(storage)
+    if stored is not None and stored.drills != job.drills:
+        for name in storage.list(layout.DRILLS):
+            storage.delete(name)
+    storage.put(layout.JOB, job.to_json())
 
 
 def attempt_numbers(storage: LocalStorage) -> list[int]:

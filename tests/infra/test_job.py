@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from prefect_tpu.infra.contract import ContractError
 from prefect_tpu.infra.errors import Conflict, Failure, FailureKind, UsageError
 from prefect_tpu.infra.job import (
+    SETTINGS,
     AttemptSummary,
     JobResult,
     Program,
@@ -134,7 +135,6 @@ def test_parameters_that_json_changes_on_its_way_are_still_the_same(make_job: Ma
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
-        ({"accelerators": ("v5p-32",)}, "accelerators"),
         ({"grace": 5.0, "env": {"A": "1"}}, "env, grace"),
         ({"program": Program(kind="module", target="m:g")}, r"program\.target"),
         ({"program": Program(kind="module", target="m:f", params={"a": 1})}, r"program\.params"),
@@ -146,6 +146,18 @@ def test_another_request_of_the_same_name_is_a_conflict_that_names_the_fields(
 ) -> None:
     with pytest.raises(Conflict, match=rf"Job 'digits' .* differently: {named}\. Use the same values"):
         check_same(make_job(**changes), make_job())
+
+
+def test_other_settings_wait_for_the_end(make_job: MakeJob) -> None:
+    with pytest.raises(Conflict, match="differently: accelerators, deadline. It has not ended.* stop it first"):
+        check_same(make_job(accelerators=("v5p-32",), deadline=5.0), make_job())
+    check_same(make_job(accelerators=("v5p-32",), deadline=5.0), make_job(), has_ended=True)
+
+
+def test_what_is_trained_stays_the_same(make_job: MakeJob) -> None:
+    """A setting is a field of the job, and whatever is not one must stay equal for ever."""
+    assert {f.name for f in fields(SliceJob)} > SETTINGS
+    assert {f.name for f in fields(SliceJob)} - SETTINGS == {"name", "program", "backend", "dialect", "data", "env"}
 
 
 def test_a_payload_is_added_to_a_copy() -> None:

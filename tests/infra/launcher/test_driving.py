@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from prefect_tpu.infra.backends.local_slices import LocalSlices, SliceLock, data_folder
-from prefect_tpu.infra.errors import FailureKind, PlatformError
+from prefect_tpu.infra.errors import Conflict, FailureKind, PlatformError
 from prefect_tpu.infra.job import JobResult, SliceJob
 from prefect_tpu.infra.launcher import history
 from prefect_tpu.infra.launcher.driving import driving
@@ -56,7 +56,7 @@ def test_an_end_that_came_meanwhile_is_the_one_to_report(
     storage: LocalStorage, make_job: MakeJob, other: Lease, before: JobResult | None
 ) -> None:
     def end(news: News) -> None:
-        history.begin_round(storage)
+        history.begin_round(storage, make_job())
         history.write_result(storage, NEW_END)
         other.give_up()
 
@@ -72,6 +72,21 @@ def test_an_old_end_is_not_taken_for_a_new_one(storage: LocalStorage, make_job: 
     history.write_result(storage, OLD_END)
     with driving(make_job(), storage.url, lambda news: other.give_up()) as driven:
         assert driven.result is None
+
+
+def test_a_round_that_another_process_began_with_other_settings_stays_its_own(
+    storage: LocalStorage, make_job: MakeJob, other: Lease
+) -> None:
+    """It was killed meanwhile: what it wrote down is no end, so the job goes on as it said."""
+
+    def begin(news: News) -> None:
+        history.begin_round(storage, make_job(grace=9.0))
+        other.give_up()
+
+    history.write_result(storage, OLD_END)
+    with pytest.raises(Conflict, match="grace"), driving(make_job(), storage.url, begin):
+        raise AssertionError("it goes on with other settings")
+    assert history.read_job(storage) == make_job(grace=9.0)
 
 
 def test_a_lease_is_given_up_whatever_else_fails(storage: LocalStorage, make_job: MakeJob) -> None:

@@ -87,6 +87,35 @@ def test_a_job_enters_once(storage: LocalStorage, make_job: MakeJob) -> None:
     assert history.read_job(storage) == make_job()
 
 
+def test_a_job_that_failed_goes_on_with_other_settings(storage: LocalStorage, make_job: MakeJob) -> None:
+    history.enter(storage, make_job(drills=("kill@step=1",)))
+    storage.put(layout.drill(0), b"struck")
+    history.write_result(storage, result("failed"))
+    again = make_job(grace=1.0, accelerators=("v6e-8",), drills=("fail@step=2",))
+    assert history.enter(storage, again) == again
+    history.begin_round(storage, again)
+    assert history.read_job(storage) == again
+    assert storage.get(layout.drill(0)) is None, "the new drill has not struck"
+    with pytest.raises(Conflict, match="grace.* stop it first"):
+        history.enter(storage, make_job(grace=2.0, accelerators=("v6e-8",), drills=("fail@step=2",)))
+
+
+@pytest.mark.parametrize("state", ["failed", "stopped", "succeeded"])
+def test_a_job_that_ended_is_still_the_same_program(storage: LocalStorage, make_job: MakeJob, state: str) -> None:
+    history.enter(storage, make_job())
+    history.write_result(storage, result(state))
+    with pytest.raises(Conflict, match=r"differently: env\. Use the same values"):
+        history.enter(storage, make_job(env={"A": "1"}, grace=1.0))
+
+
+def test_struck_drills_stay_struck_in_a_new_round(storage: LocalStorage, make_job: MakeJob) -> None:
+    history.enter(storage, make_job(drills=("kill@step=1",)))
+    storage.put(layout.drill(0), b"struck")
+    history.write_result(storage, result("failed"))
+    history.begin_round(storage, make_job(drills=("kill@step=1",), grace=1.0))
+    assert storage.get(layout.drill(0)) == b"struck"
+
+
 def test_attempts_are_those_that_have_a_plan(storage: LocalStorage, make_plan: MakePlan) -> None:
     assert history.attempt_numbers(storage) == []
     for number in (2, 10, 1):
@@ -117,11 +146,13 @@ def test_the_first_end_of_a_job_stands(storage: LocalStorage) -> None:
     assert history.write_result(storage, result("succeeded")) == first
 
 
-def test_a_wish_to_stop_is_there_until_a_new_round(storage: LocalStorage, make_plan: MakePlan) -> None:
+def test_a_wish_to_stop_is_there_until_a_new_round(
+    storage: LocalStorage, make_plan: MakePlan, make_job: MakeJob
+) -> None:
     assert not history.is_stop_asked(storage)
     played(storage, make_plan, range(1, 2), "stopped")
     assert history.is_stop_asked(storage)
-    history.begin_round(storage)
+    history.begin_round(storage, make_job())
     assert not history.is_stop_asked(storage)
 
 
@@ -134,41 +165,42 @@ def test_a_damaged_outcome_is_not_taken_for_none(storage: LocalStorage) -> None:
 @pytest.mark.parametrize("state", ["failed", "stopped"])
 @pytest.mark.parametrize("attempts", [0, 2])
 def test_a_new_round_begins_afresh_wherever_it_was_cut_short_before(
-    storage: LocalStorage, make_plan: MakePlan, state: str, attempts: int
+    storage: LocalStorage, make_plan: MakePlan, make_job: MakeJob, state: str, attempts: int
 ) -> None:
     played(storage, make_plan, range(1, attempts + 1), state)
     end = history.read_result(storage)
     cut = 0
     while True:
         try:
-            history.begin_round(CutShort(storage.root, allowed=cut))
+            history.begin_round(CutShort(storage.root, allowed=cut), make_job(grace=7.0))
             break
         except Killed:
             cut += 1
             # A stop without an end would be obeyed: it must never outlive the end.
             assert history.read_result(storage) == end
-    assert cut == 3
+    assert cut == 4
+    assert history.read_job(storage) == make_job(grace=7.0)
     assert history.read_result(storage) is None
     assert not history.is_stop_asked(storage)
     assert history.first_of_round(storage) == attempts + 1
     assert history.ended_of_round(storage) == ()
     assert len(history.all_ended(storage)) == attempts
-    history.begin_round(storage)
+    history.begin_round(storage, make_job())
     assert history.first_of_round(storage) == attempts + 1
 
 
-def test_rounds_are_counted_on(storage: LocalStorage, make_plan: MakePlan) -> None:
+def test_rounds_are_counted_on(storage: LocalStorage, make_plan: MakePlan, make_job: MakeJob) -> None:
     played(storage, make_plan, range(1, 3), "failed")
-    history.begin_round(storage)
+    history.begin_round(storage, make_job())
     played(storage, make_plan, range(3, 12), "stopped")
     assert [ended.number for ended in history.ended_of_round(storage)] == list(range(3, 12))
-    history.begin_round(storage)
+    history.begin_round(storage, make_job())
     assert history.first_of_round(storage) == 12
     assert storage.list("rounds") == ["rounds/11.json", "rounds/2.json"]
 
 
-def test_a_succeeded_job_has_no_further_round(storage: LocalStorage, make_plan: MakePlan) -> None:
+def test_a_succeeded_job_has_no_further_round(storage: LocalStorage, make_plan: MakePlan, make_job: MakeJob) -> None:
     played(storage, make_plan, range(1, 2), "succeeded")
-    history.begin_round(storage)
+    history.begin_round(storage, make_job())
     assert history.read_result(storage) == replace(result("succeeded", summary(1)), output=storage.url)
     assert storage.list("rounds") == []
