@@ -2,7 +2,8 @@
 
     PrefectTpuError
     ├── UsageError      you can fix it: the call, a name, a file, a size
-    │   └── Conflict    the name is taken by a job that was asked for differently
+    │   ├── Conflict    the name is taken by a job that was asked for differently
+    │   └── NoSuchJob   no job has that name
     ├── PlatformError   the platform refused: not there, forbidden, unreachable, full
     ├── JobFailed       the job ran and failed; carries the `Failure`
     ├── WrongSlice      on a host: the slice is not what the plan promised
@@ -87,6 +88,10 @@ class UsageError(PrefectTpuError):
 
 class Conflict(UsageError):
     """The job's name is taken by a job that was asked for differently."""
+
+
+class NoSuchJob(UsageError):
+    """No job has the name that was asked for."""
 
 
 class PlatformError(PrefectTpuError):

@@ -100,6 +100,12 @@ class Lease:
         return self._clock() - self._seen_at > LAPSED_SECONDS
 
 
+def driver_of(storage: Storage) -> Driver | None:
+    """Who drives a job, as far as one look can tell; None where nobody does and where whoever did is dead."""
+    holder = _parse(storage.get(layout.LEASE))
+    return None if holder is None or holder.is_dead else holder
+
+
 def _parse(raw: bytes | None) -> Driver | None:
     if raw is None:
         return None
