@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from typing import Any
 
 from prefect_tpu.infra.errors import UsageError
+from prefect_tpu.infra.training import agreement
 
 
 def to_disk(state: Any) -> Any:
@@ -16,6 +19,37 @@ def to_disk(state: Any) -> Any:
     import jax
 
     return jax.tree_util.tree_map_with_path(_to_disk, state)
+
+
+def check_alike(state: Any) -> None:
+    """Raise `UsageError` where hosts hold different arrays that only one of them would store. A collective.
+
+    A host's own arrays that went through a jitted step make a model per host, and nothing else would say so.
+    """
+    if agreement.peers() == 1:
+        return
+    digests = _digests(state)
+    by_host = [json.loads(text) for text in agreement.from_all(json.dumps(digests))]
+    differing = [name for name in digests if any(other.get(name) != digests[name] for other in by_host)]
+    if differing:
+        raise UsageError(
+            f"The hosts hold different values of {', '.join(differing[:4])}{' and more' * (len(differing) > 4)}: each"
+            " host trains a model of its own. Lay the state over the whole mesh, and hand the step arrays over all"
+            " hosts (jax.make_array_from_process_local_data), never a host's own share."
+        )
+
+
+def _digests(state: Any) -> dict[str, str]:
+    """Leaf → SHA-256, of the arrays that each host holds by itself. Single numbers may be a host's own."""
+    import jax
+    import numpy as np
+
+    own = {
+        jax.tree_util.keystr(path) or "the state": leaf
+        for path, leaf in jax.tree_util.tree_leaves_with_path(state)
+        if isinstance(leaf, jax.Array) and leaf.is_fully_addressable and leaf.size > 1 and not _is_key(leaf)
+    }
+    return {name: hashlib.sha256(np.asarray(leaf).tobytes()).hexdigest()[:16] for name, leaf in own.items()}
 
 
 def from_disk(state: Any, stored: Any) -> Any:

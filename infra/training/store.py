@@ -32,10 +32,14 @@ class Store:
         self._orbax = ocp.AsyncCheckpointer(ocp.CompositeCheckpointHandler())
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
+        self._is_alike = False
 
     def begin(self, step: int, state: Any, positions: list[Any] | None) -> None:
         """Copy the state, then write it in the background. Waits for the save before."""
         self.settle()
+        if not self._is_alike:  # once: hosts that train apart differ at the first save
+            leaves.check_alike(state)
+            self._is_alike = True
         items = {"state": self._args.StandardSave({_WHOLE: leaves.to_disk(state)})}
         if positions is not None:
             items["data"] = self._args.JsonSave({"hosts": positions})

@@ -311,6 +311,13 @@ def test_what_leaves_devices_idle_is_refused(slice_: Slice) -> None:
     assert value == {"messages": ["refused", "refused"], "shape": {"data": 2, "tp": 1}, "axes": ["AxisType.Auto"]}
 
 
+def test_a_model_per_host_is_not_saved_as_one(slice_: Slice) -> None:
+    hosts = slice_.start(slice_.plan(2, 1), "train_apart")
+    for outcome in hosts.outcomes():
+        assert outcome["error"] == "UsageError" and "different values of ['weights']: each host" in outcome["message"]
+    assert slice_.seals(1) == []
+
+
 def test_reporting_and_saving_cost_next_to_nothing(slice_: Slice) -> None:
     first, _ = slice_.start(slice_.plan(2, 1), "lend_time", calls=2000).values()
     assert first["median"] < 0.0005
