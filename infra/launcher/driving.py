@@ -105,13 +105,19 @@ class Driving:
 
 @contextmanager
 def driving(
-    job: SliceJob, output: str, listen: Listener = nobody, asks_to_stop: AsksToStop = never_stops
+    job: SliceJob,
+    output: str,
+    listen: Listener = nobody,
+    asks_to_stop: AsksToStop = never_stops,
+    *,
+    goes_on: bool = True,
 ) -> Iterator[Driving]:
     """Drive a job whose folder is `output`, once nobody else does.
 
     A job that has succeeded, or that another process brings to its end
     meanwhile, has its result at once and no attempt left. A failed or stopped
-    one goes on with a fresh budget, and may have other settings than before.
+    one goes on with a fresh budget, and may have other settings than before;
+    without `goes_on` every end is the end, and a wish to stop is obeyed.
 
     Raises `Conflict` where a job of this name was asked for differently.
     """
@@ -124,7 +130,7 @@ def driving(
         driver = JobDriver(job, storage, backend, driven.tell, asks_to_stop, tasks=tasks)
         with ExitStack() as last:  # in reverse order, each whatever becomes of the others
             last.callback(lease.give_up)
-            driven._call(lambda: _enter(lease, driver, driven.tell, asks_to_stop))
+            driven._call(lambda: _enter(lease, driver, driven.tell, asks_to_stop, goes_on))
             driven._driver = driver
             last.callback(portal.call, driver.let_go)
             last.callback(portal.start_task_soon(_keep_renewing, lease, driver).cancel)
@@ -150,7 +156,7 @@ async def _task_group() -> AsyncIterator[TaskGroup]:
         tasks.cancel_scope.cancel()
 
 
-async def _enter(lease: Lease, driver: JobDriver, tell: Listener, asks_to_stop: AsksToStop) -> None:
+async def _enter(lease: Lease, driver: JobDriver, tell: Listener, asks_to_stop: AsksToStop, goes_on: bool) -> None:
     """Wait until the lease is ours or the job has its end; begin a new round of one that had ended badly.
 
     A wish to stop whose driver is gone is obeyed first: whoever runs the job again wants it to go on after that.
@@ -159,7 +165,7 @@ async def _enter(lease: Lease, driver: JobDriver, tell: Listener, asks_to_stop: 
     before = driver.result
     told = False
     while (holder := lease.take()) is not None:
-        if (end := driver.result) is not None and (end != before or end.state == JobState.SUCCEEDED):
+        if (end := driver.result) is not None and (end != before or end.state == JobState.SUCCEEDED or not goes_on):
             return
         if not told:
             text = f"driven by {holder}; waiting for it"
@@ -169,6 +175,8 @@ async def _enter(lease: Lease, driver: JobDriver, tell: Listener, asks_to_stop: 
             history.ask_to_stop(driver.storage, reason)
         await anyio.sleep(FOLLOW_SECONDS)
     end_moved(driver.storage)
+    if not goes_on:
+        return
     if not told and before is None and history.is_stop_asked(driver.storage):
         await driver.end_old_stop()
         before = driver.result

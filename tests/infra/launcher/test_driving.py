@@ -74,6 +74,18 @@ def test_an_old_end_is_not_taken_for_a_new_one(storage: LocalStorage, make_job: 
         assert driven.result is None
 
 
+def test_who_does_not_want_it_to_go_on_gets_its_end_and_obeys_a_stop(storage: LocalStorage, make_job: MakeJob) -> None:
+    history.enter(storage, make_job())
+    history.ask_to_stop(storage, "enough")
+    with driving(make_job(), storage.url, goes_on=False) as driven:
+        assert driven.next_attempt() is None
+    ended = history.read_result(storage)
+    assert ended is not None and ended.state == "stopped"
+    with driving(make_job(), storage.url, goes_on=False) as driven:
+        assert driven.next_attempt() is None
+        assert driven.result == ended
+
+
 def test_a_round_that_another_process_began_with_other_settings_stays_its_own(
     storage: LocalStorage, make_job: MakeJob, other: Lease
 ) -> None:
