@@ -15,7 +15,7 @@ import platform
 import re
 import shutil
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from prefect_tpu.infra.errors import UsageError
 from prefect_tpu.infra.fingerprint import fingerprint
 from prefect_tpu.infra.job import Program, with_payload
 from prefect_tpu.infra.own_code import code_around, code_of, find_module, parse, siblings
+from prefect_tpu.infra.signatures import check_params, in_source, of_function
 from prefect_tpu.infra.storage import Storage
 
 MOST_BYTES = 64 * 2**20
@@ -85,6 +86,7 @@ def pack_function(function: Callable[..., Any], params: Mapping[str, Any]) -> Pa
 
     if inspect.iscoroutinefunction(function):
         raise UsageError(_ASYNCHRONOUS.format(name=function.__name__))
+    check_params(of_function(function), params)
     try:
         pickled = cloudpickle.dumps(function)
     except Exception as exc:
@@ -111,7 +113,7 @@ def packed_before(sha256: str, name: str, params: Mapping[str, Any]) -> Packed:
 
 def _function_of_file(path: Path, name: str, params: Mapping[str, Any], arguments: Sequence[str]) -> Packed:
     _refuse_arguments(f"{path}:{name}", arguments)
-    _check_function(path, name)
+    _check_function(path, name, params)
     program = Program(kind="file", target=f"{path.name}:{name}", params=dict(params))
     return _packed(program, siblings(path))
 
@@ -120,7 +122,7 @@ def _function_of_module(place: str, name: str, params: Mapping[str, Any], argume
     _refuse_arguments(f"{place}:{name}", arguments)
     path = find_module(place)
     if path is not None:
-        _check_function(path, name)
+        _check_function(path, name, params)
     program = Program(kind="module", target=f"{place}:{name}", params=dict(params))
     return _packed(program, code_of(place.partition(".")[0]))
 
@@ -160,21 +162,31 @@ def _zip(files: Mapping[str, bytes]) -> bytes:
     return buffer.getvalue()
 
 
-def _check_function(path: Path, name: str) -> None:
+def _check_function(path: Path, name: str, params: Mapping[str, Any]) -> None:
     tree = parse(path)
     if any(isinstance(node, ast.AsyncFunctionDef) and node.name == name for node in tree.body):
         raise UsageError(_ASYNCHRONOUS.format(name=name))
     if name not in _names(tree):
         functions = sorted(n.name for n in tree.body if isinstance(n, ast.FunctionDef))
         raise UsageError(f"{path} has no function {name!r}. It has: {', '.join(functions) or 'none'}.")
+    check_params(in_source(tree, name), params)
 
 
 def _names(tree: ast.Module) -> set[str]:
     """What the module's top level binds; a name may also come from an import or an assignment."""
-    stores = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-    imported = {a.asname or a.name for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) for a in n.names}
-    defined = {n.name for n in tree.body if isinstance(n, ast.FunctionDef | ast.ClassDef)}
+    outside = list(_outside_functions(tree))
+    stores = {n.id for n in outside if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    imported = {a.asname or a.name for n in outside if isinstance(n, ast.ImportFrom) for a in n.names}
+    defined = {n.name for n in outside if isinstance(n, ast.FunctionDef | ast.ClassDef)}
     return stores | imported | defined
+
+
+def _outside_functions(node: ast.AST) -> Iterator[ast.AST]:
+    """Everything below a node that runs when the module is imported, the definitions themselves included."""
+    for child in ast.iter_child_nodes(node):
+        yield child
+        if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
+            yield from _outside_functions(child)
 
 
 def _refuse_arguments(target: str, arguments: Sequence[str]) -> None:

@@ -25,7 +25,7 @@ from prefect_tpu.infra.packing import Packed, pack, pack_function, packed_before
 from prefect_tpu.infra.storage import LocalStorage
 
 FILES = {
-    "train.py": "import net_a\nfrom deep_pkg.part import value\nimport json, os.path\ndef main(): pass\nalias = main\n",
+    "train.py": "import net_a\nfrom deep_pkg.part import value\nimport json, os.path\ndef main(steps=1): pass\nalias = main\n",
     "net_a.py": "def f():\n    import net_b\n",
     "net_b.py": "import train\n",
     "unused.py": "syntax error (\n",
@@ -107,7 +107,7 @@ def test_a_module_of_the_working_folder_travels(source: Path, monkeypatch: pytes
 
 
 def test_an_installed_module_stays_where_it_is() -> None:
-    for target in ("json:dumps", "psutil:cpu_count", "prefect_tpu.infra.packing:pack"):
+    for target in ("json:dumps", "psutil:cpu_count", "prefect_tpu.infra.accelerators:every_name"):
         assert pack(target, {}, ()).payload is None
 
 
@@ -139,7 +139,7 @@ def test_a_command_is_looked_up_and_nothing_travels() -> None:
         ("net_a:f", {}, ("x",), "is a function: give it parameters"),
         ("train.py", {"a": 1}, (), "is a script or command: give it arguments after '--'"),
         ("sh", {"a": 1}, (), "is a script or command"),
-        ("train.py:main", {"a": object()}, (), "must be JSON"),
+        ("train.py:main", {"steps": object()}, (), "must be JSON"),
     ],
 )
 def test_refusals_say_what_to_change(
@@ -165,7 +165,7 @@ def function_of(path: Path, name: str) -> Callable[..., Any]:
     module = types.ModuleType(name)
     module.__file__ = str(path)
     sys.modules[name] = module
-    exec(compile("def main(): return 1", str(path), "exec"), module.__dict__)
+    exec(compile("def main(a=0): return 1", str(path), "exec"), module.__dict__)
     return module.__dict__["main"]  # type: ignore[no-any-return]
 
 
