@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from prefect_tpu.infra import contract, layout
 from prefect_tpu.infra.errors import Conflict, Failure, UsageError
+from prefect_tpu.infra.job_checks import check_count, check_environment, check_params, check_positive
 
 PROGRAM_KINDS = ("function", "module", "file", "command")
 # How a job is carried out, not what it trains: once it has ended it may go on with other ones.
@@ -27,6 +28,7 @@ SETTINGS = frozenset(
         "drills",
     }
 )
+LONGEST_SHOWN = 60  # characters of a value in a message
 Json = Any  # what `json` reads and writes
 
 
@@ -51,10 +53,7 @@ class Program:
     def __post_init__(self) -> None:
         if self.kind not in PROGRAM_KINDS:
             raise UsageError(f"Program kind {self.kind!r} is not one of {', '.join(PROGRAM_KINDS)}.")
-        try:
-            json.dumps(self.params, allow_nan=False)
-        except (TypeError, ValueError) as exc:
-            raise UsageError(f"The parameters of {self.target!r} must be JSON: {exc}.") from exc
+        check_params(self.target, self.params)
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Program:
@@ -99,17 +98,16 @@ class SliceJob:
 
     def __post_init__(self) -> None:
         check_name(self.name)
-        if not self.accelerators:
+        if not self.accelerators or not all(isinstance(name, str) for name in self.accelerators):
             raise UsageError(f"Job {self.name!r} names no accelerator: give one, such as 'v6e-16' or 'cpu'.")
         for name in ("checkpoint_every", "grace", "orphan_after", "join_timeout", "provision_timeout"):
-            _check_positive(name, getattr(self, name))
+            check_positive(name, getattr(self, name))
         for name in ("deadline", "stall_timeout"):
             if getattr(self, name) is not None:
-                _check_positive(name, getattr(self, name))
-        _check_environment(self.env)
+                check_positive(name, getattr(self, name))
+        check_environment(self.env)
         for name in ("max_preemptions", "max_failures"):
-            if getattr(self, name) < 0:
-                raise UsageError(f"{name} is {getattr(self, name)}: give 0 or more.")
+            check_count(name, getattr(self, name))
 
     def to_json(self) -> bytes:
         return contract.write_json(asdict(self))
@@ -130,7 +128,10 @@ class SliceJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptSummary:
-    """One attempt as people and scripts see it; times are the launcher's clock, in seconds since the epoch."""
+    """One attempt as people and scripts see it; times are the launcher's clock, in seconds since the epoch.
+
+    instead_of: which better liked slices were not to be had, and why.
+    """
 
     number: int
     accelerator: str
@@ -141,6 +142,7 @@ class AttemptSummary:
     first_step: int | None = None
     last_step: int | None = None
     saved_step: int | None = None
+    instead_of: str | None = None
 
     def to_json(self) -> dict[str, Json]:
         return {**_shallow(self), "failure": self.failure and self.failure.to_json()}
@@ -199,46 +201,66 @@ def name_from_run(flow_run_id: str) -> str:
 
 
 def check_same(asked: SliceJob, stored: SliceJob, *, has_ended: bool = False) -> None:
-    """Raise `Conflict`, naming the fields, where a job of this name was asked for differently.
+    """Raise `Conflict`, saying what differs, where a job of this name was asked for differently.
 
     The `SETTINGS` of a job that has ended may differ.
     """
-    differing = [name for name in _differing(asked, stored) if not (has_ended and name in SETTINGS)]
+    differing = {name: what for name, what in _differing(asked, stored) if not (has_ended and name in SETTINGS)}
     if not differing:
         return
     rest = "Use the same values to continue it, or another name for a new job."
     if not has_ended and SETTINGS.issuperset(differing):
         rest = "It has not ended: use the same values, or stop it first; a job that has ended goes on with new ones."
-    raise Conflict(f"Job {asked.name!r} exists and was asked for differently: {', '.join(differing)}. {rest}")
+    said = "; ".join(differing.values())
+    raise Conflict(f"Job {asked.name!r} exists and was asked for differently: {said}. {rest}")
 
 
-def _differing(asked: SliceJob, stored: SliceJob) -> list[str]:
+def _differing(asked: SliceJob, stored: SliceJob) -> Iterator[tuple[str, str]]:
+    """(field, how it differs)"""
     asked = SliceJob.from_json(asked.to_json())  # as it would be stored: JSON turns tuples into lists
-    names = [f.name for f in fields(asked) if getattr(asked, f.name) != getattr(stored, f.name)]
-    if "program" in names:
-        names.remove("program")
-        names += [
-            f"program.{f.name}"
-            for f in fields(Program)
-            if getattr(asked.program, f.name) != getattr(stored.program, f.name)
-        ]
-    return names
+    for name in (f.name for f in fields(asked)):
+        was, now = getattr(stored, name), getattr(asked, name)
+        if was != now:
+            yield name, "; ".join(_program_differences(was, now)) if name == "program" else _difference(name, was, now)
+
+
+def _program_differences(stored: Program, asked: Program) -> list[str]:
+    """Of two programs of one target another payload is other code; of different targets it goes without saying."""
+    same_target = (stored.kind, stored.target) == (asked.kind, asked.target)
+    found = [] if same_target else [_difference("program", stored.target, asked.target)]
+    if stored.arguments != asked.arguments:
+        found.append(_difference("arguments", stored.arguments, asked.arguments))
+    if same_target and stored.payload != asked.payload:
+        found.append("the program's code changed")
+    return found + _difference_by_name("params", stored.params, asked.params)
+
+
+def _difference(what: str, stored: Any, asked: Any) -> str:
+    if what == "data":  # content hashes tell nobody anything
+        changed = sorted(name for name in {**stored, **asked} if stored.get(name) != asked.get(name))
+        return f"data {', '.join(map(repr, changed))} changed"
+    if isinstance(stored, dict) and isinstance(asked, dict):
+        return "; ".join(_difference_by_name(what, stored, asked))
+    return f"{what} was {_short(stored)} and is {_short(asked)}"
+
+
+def _difference_by_name(what: str, stored: dict[str, Any], asked: dict[str, Any]) -> list[str]:
+    return [
+        f"{what} {name!r} was {_short(stored[name]) if name in stored else 'not there'} and is"
+        f" {_short(asked[name]) if name in asked else 'not there'}"
+        for name in {**stored, **asked}
+        if name not in stored or name not in asked or stored[name] != asked[name]
+    ]
+
+
+def _short(value: Any) -> str:
+    """As JSON, which is what a person wrote, or its beginning."""
+    text = json.dumps(value)
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
 
 
 def with_payload(program: Program, sha256: str) -> Program:
     return replace(program, payload=sha256)
-
-
-def _check_environment(env: dict[str, str]) -> None:
-    """What no system can hand to a process; found here, not by each host in turn."""
-    for name, value in env.items():
-        if not name or "=" in name or "\0" in f"{name}{value}":
-            raise UsageError(f"env has {name!r}={value!r}, which is no environment variable: use names without '='.")
-
-
-def _check_positive(name: str, value: float) -> None:
-    if not 0 < value < math.inf:
-        raise UsageError(f"{name} is {value}: give a number of seconds above 0.")
 
 
 def _shallow(item: Any) -> dict[str, Json]:

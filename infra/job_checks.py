@@ -1,0 +1,84 @@
+"""Can a job be made of these values? Each check raises `UsageError` with what to change."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+from prefect_tpu.infra.contract import Env
+from prefect_tpu.infra.errors import UsageError
+
+MOST_PARAMS_BYTES = 256 * 1024  # a Prefect server takes 512 KiB for all parameters of a run
+LONGEST_SHOWN = 60  # characters of a value in a message
+OWN_VARIABLES = frozenset({Env.PLAN, Env.HOST, Env.SCRATCH, Env.RUNNER, Env.STARTED, Env.ATTEMPT})
+
+
+def check_params(target: str, params: Any) -> None:
+    """Keyword arguments that JSON gives back as they are."""
+    if not isinstance(params, dict):
+        raise UsageError(f"The parameters of {target!r} are {_shown(params)}: give them by name, as {{'steps': 100}}.")
+    try:
+        wrong = _not_json("", params)
+        size = 0 if wrong else len(json.dumps(params))
+    except RecursionError:
+        raise UsageError(
+            f"The parameters of {target!r} are nested too deep, or hold themselves: flatten them."
+        ) from None
+    if wrong:
+        raise UsageError(f"The parameters of {target!r} must be JSON: {wrong}. Give text, numbers, lists and objects.")
+    if size > MOST_PARAMS_BYTES:
+        raise UsageError(
+            f"The parameters of {target!r} are {size // 1024} KiB of JSON, at most {MOST_PARAMS_BYTES // 1024} may be:"
+            " put them into a file and stage it with `data`."
+        )
+
+
+def _not_json(place: str, value: Any) -> str | None:
+    """The first thing that JSON does not give back as it was, with its place; None where there is none."""
+    if isinstance(value, dict):
+        wrong = next((key for key in value if not isinstance(key, str)), None)
+        if wrong is not None:
+            return f"{place or 'they'} has the key {wrong!r}, which is no text" if place else f"{wrong!r} is no name"
+        return next(filter(None, (_not_json(f"{place}[{k!r}]" if place else k, v) for k, v in value.items())), None)
+    if isinstance(value, list | tuple):
+        return next(filter(None, (_not_json(f"{place}[{i}]", item) for i, item in enumerate(value))), None)
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"{place} is {value}, which JSON does not have"
+    if value is None or isinstance(value, str | int | float):
+        return None
+    return f"{place} is of type {type(value).__name__}"
+
+
+def check_environment(env: Any) -> None:
+    """What a system can hand to a process, and is not ours; found here, not by each host in turn."""
+    if not isinstance(env, dict):
+        raise UsageError(f"env is {_shown(env)}: give variables by name, as {{'NAME': 'text'}}.")
+    for name, value in env.items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise UsageError(f"env has {name!r}={_shown(value)}: names and values are text, so write {str(value)!r}.")
+        if not name or "=" in name or "\0" in f"{name}{value}":
+            raise UsageError(f"env has {name!r}={value!r}, which is no environment variable: use names without '='.")
+        if name in OWN_VARIABLES:
+            raise UsageError(f"env has {name!r}, which prefect-tpu itself sets on each host: leave it out.")
+
+
+def check_positive(name: str, value: Any) -> None:
+    """A time."""
+    if not _is_number(value) or not 0 < value < math.inf:
+        raise UsageError(f"{name} is {_shown(value)}: give a number of seconds above 0.")
+
+
+def check_count(name: str, value: Any) -> None:
+    """How often something may happen."""
+    if not _is_number(value) or value != value // 1 or value < 0:
+        raise UsageError(f"{name} is {_shown(value)}: give a whole number, 0 or more.")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
