@@ -9,7 +9,7 @@ from typing import Any
 
 from prefect_tpu.infra import packing, staging
 from prefect_tpu.infra.accelerators import resolve
-from prefect_tpu.infra.backends.local import job_output
+from prefect_tpu.infra.backends.local_slices import job_output
 from prefect_tpu.infra.drills import parse_drill
 from prefect_tpu.infra.errors import UsageError
 from prefect_tpu.infra.job import SliceJob, check_name

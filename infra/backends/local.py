@@ -261,11 +261,6 @@ def _from_record(host: int, raw: bytes, joined: bool, progress: contract.Progres
     )
 
 
-def job_output(environment: Mapping[str, str]) -> str:
-    """The folder of all jobs: `$PREFECT_TPU_OUTPUT`, else one in the user's data directory."""
-    return environment.get(Env.OUTPUT) or str(data_folder(environment) / "jobs")
-
-
 def _command(plan: HostPlan, host: int) -> tuple[str, ...]:
     path = LocalStorage(plan.output).path(layout.plan(plan.attempt))
     return (plan.python, "-P", "-m", "prefect_tpu.infra.host", str(path), str(host))

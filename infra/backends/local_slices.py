@@ -33,6 +33,11 @@ def data_folder(environment: Mapping[str, str]) -> Path:
     return Path(base) / "prefect-tpu"
 
 
+def job_output(environment: Mapping[str, str]) -> str:
+    """The folder of all jobs: `$PREFECT_TPU_OUTPUT`, else one in the user's data directory."""
+    return environment.get(Env.OUTPUT) or str(data_folder(environment) / "jobs")
+
+
 def slice_count(environment: Mapping[str, str]) -> int:
     """How many slices this machine lends at once; 1 unless configured."""
     return whole_number(environment, Env.SLICES, default=1)
