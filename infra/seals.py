@@ -1,16 +1,24 @@
-"""Is a checkpoint whole? A seal beside it, written last, lists its files with their sizes."""
+"""Is a checkpoint whole? A seal beside it, written last, lists its files with their sizes and check sums.
+
+Orbax restores an array of which a bit has flipped on the disk as if nothing had happened.
+"""
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator
+from itertools import accumulate
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from prefect_tpu.infra import contract, layout
+from prefect_tpu.infra.errors import PlatformError
 from prefect_tpu.infra.plan import RestorePoint
 from prefect_tpu.infra.storage import LocalStorage
 
 Files = dict[str, int]
+MOST_SUMMED_BYTES = 4 * 2**30  # beyond that, reading it again would delay the next save and the next start too long
+_BLOCK_BYTES = 2**20
 
 
 def step_folder(root: Path, point: RestorePoint) -> Path:
@@ -20,22 +28,43 @@ def step_folder(root: Path, point: RestorePoint) -> Path:
 
 def seal(root: Path, point: RestorePoint, **facts: Any) -> bool:
     """Declare a committed checkpoint whole; False where it was before."""
-    content = {"attempt": point.attempt, "step": point.step, "files": _files(step_folder(root, point)), **facts}
+    folder = step_folder(root, point)
+    files = _files(folder)
+    sums = {name: _sum(folder / name) for name in _summed(files)}
+    content = {"attempt": point.attempt, "step": point.step, "files": files, "crc32": sums, **facts}
     return LocalStorage(root).put_if_absent(_name(point), contract.write_json(content))
 
 
 def is_whole(root: Path, point: RestorePoint) -> bool:
-    """Whether the checkpoint was sealed and every file of its seal is there in its size.
+    """Whether the checkpoint was sealed and every file of its seal is there in its size: a look, nothing is read."""
+    return _flaw(root, point, reads=False) is None
+
+
+def flaw(root: Path, point: RestorePoint) -> str | None:
+    """Why a checkpoint is not what was sealed; None where it is. Reads what the seal has sums of.
 
     A seal that cannot be read, or that lists no files, seals nothing.
     """
-    raw = LocalStorage(root).get(_name(point))
+    return _flaw(root, point, reads=True)
+
+
+def _flaw(root: Path, point: RestorePoint, *, reads: bool) -> str | None:
+    folder = step_folder(root, point)
     try:
-        sealed = contract.read_json(raw or b"", f"The seal of step {point.step}")["files"]
-        found = _files(step_folder(root, point))
-        return bool(sealed) and all(found.get(name) == size for name, size in sealed.items())
-    except (contract.ContractError, KeyError, AttributeError, OSError):
-        return False
+        sealed = contract.read_json(LocalStorage(root).get(_name(point)) or b"", "Its seal")
+        found = _files(folder)
+        changed = [name for name, size in sealed["files"].items() if found.get(name) != size]
+        if not sealed["files"]:
+            return "Its seal lists no files."
+        if not changed and reads:
+            changed = [name for name, crc in sealed.get("crc32", {}).items() if _sum(folder / name) != crc]
+    except contract.ContractError as exc:
+        return str(exc)
+    except (KeyError, AttributeError, TypeError) as exc:
+        return f"Its seal is damaged ({exc!r})."
+    except (OSError, PlatformError) as exc:
+        return f"It cannot be read: {exc}."
+    return f"{changed[0]} is missing or was changed after it was sealed." if changed else None
 
 
 def newest_first(root: Path) -> list[RestorePoint]:
@@ -45,7 +74,7 @@ def newest_first(root: Path) -> list[RestorePoint]:
 
 def newest_whole(root: Path) -> RestorePoint | None:
     """The whole checkpoint with the highest step; of equals the latest attempt's."""
-    return next((point for point in newest_first(root) if is_whole(root, point)), None)
+    return next((point for point in newest_first(root) if flaw(root, point) is None), None)
 
 
 def _sealed(root: Path) -> Iterator[RestorePoint]:
@@ -63,3 +92,20 @@ def _name(point: RestorePoint) -> str:
 
 def _files(folder: Path) -> Files:
     return {str(path.relative_to(folder)): path.stat().st_size for path in folder.rglob("*") if path.is_file()}
+
+
+def _summed(files: Files) -> list[str]:
+    """Smallest first: what a small file says, such as the shape of an array, weighs most."""
+    names = sorted(files, key=lambda name: (files[name], name))
+    bytes_before = accumulate((files[name] for name in names), initial=0)
+    return [
+        name for name, before in zip(names, bytes_before, strict=False) if before + files[name] <= MOST_SUMMED_BYTES
+    ]
+
+
+def _sum(file: Path) -> int:
+    crc = 0
+    with file.open("rb") as content:
+        while block := content.read(_BLOCK_BYTES):
+            crc = zlib.crc32(block, crc)
+    return crc

@@ -1,11 +1,12 @@
 """Which checkpoints of a job are whole, and which may go?
 
 A checkpoint counts only when it is sealed: after its last byte the leader
-writes the list of its files with their sizes.
+writes the list of its files with their sizes and check sums.
 """
 
 from __future__ import annotations
 
+import logging
 import shutil
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from prefect_tpu.infra import layout, seals
 from prefect_tpu.infra.plan import RestorePoint
 from prefect_tpu.infra.storage import LocalStorage
 
+log = logging.getLogger(__name__)
 KEPT = 3
 
 
@@ -22,8 +24,19 @@ def sealed(storage: LocalStorage) -> list[RestorePoint]:
 
 
 def newest_whole(storage: LocalStorage, *, below: int) -> RestorePoint | None:
-    """The newest checkpoint of the attempts below a number whose files all have their sealed sizes."""
-    return next((p for p in sealed(storage) if p.attempt < below and is_whole(storage, p)), None)
+    """The newest checkpoint of the attempts below a number that is what was sealed; it is read to know.
+
+    Newer ones that are not are told of: whoever wonders why steps are done again shall find out.
+    """
+    for point in sealed(storage):
+        if point.attempt >= below:
+            continue
+        flaw = seals.flaw(storage.path(layout.CHECKPOINTS), point)
+        if flaw is None:
+            return point
+        folder = f"{storage.url}/{layout.checkpoints(point.attempt)}/{point.step}"
+        log.warning("The checkpoint %s is passed over. %s", folder, flaw)
+    return None
 
 
 def is_whole(storage: LocalStorage, point: RestorePoint) -> bool:
@@ -32,7 +45,7 @@ def is_whole(storage: LocalStorage, point: RestorePoint) -> bool:
 
 
 def prune(storage: LocalStorage, *, in_use: RestorePoint | None) -> list[RestorePoint]:
-    """Delete all but the newest whole checkpoints; never the newest one, never the one in use.
+    """Delete all but the newest whole checkpoints, by a look; never the newest one, never the one in use.
 
     What an ended attempt left without a seal goes too: nobody will finish it.
     """

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import zlib
 from pathlib import Path
 
 import pytest
 
 from prefect_tpu.infra import seals
-from prefect_tpu.infra.contract import read_json
+from prefect_tpu.infra.contract import read_json, write_json
 from prefect_tpu.infra.layout import checkpoint_seal
 from prefect_tpu.infra.plan import RestorePoint
 
@@ -30,7 +31,8 @@ def test_a_seal_lists_the_files_and_lies_where_the_layout_says(root: Path) -> No
     assert not seals.seal(root, point, devices=16, hosts=4)
     content = read_json((root.parent / checkpoint_seal(2, 40)).read_bytes(), "seal")
     assert content == {
-        "version": 1, "attempt": 2, "step": 40, "devices": 16, "hosts": 4, "files": {"state/array": 5}
+        "version": 1, "attempt": 2, "step": 40, "devices": 16, "hosts": 4, "files": {"state/array": 5},
+        "crc32": {"state/array": zlib.crc32(b"12345")},
     }  # fmt: skip
 
 
@@ -60,3 +62,21 @@ def test_the_newest_is_the_highest_whole_step(root: Path) -> None:
     (root / "3/120/state/array").unlink()
     written(root, 4, 200)
     assert seals.newest_whole(root) == RestorePoint(attempt=2, step=100)
+
+
+def test_a_changed_byte_is_found_where_the_checkpoint_is_read(root: Path) -> None:
+    older, newer = written(root, 1, 10), written(root, 1, 20)
+    for point in (older, newer):
+        seals.seal(root, point)
+    (root / "1/20/state/array").write_bytes(b"12344")
+    assert seals.is_whole(root, newer)
+    assert seals.flaw(root, newer) == "state/array is missing or was changed after it was sealed."
+    assert seals.newest_whole(root) == older
+
+
+def test_a_seal_of_a_release_without_sums_counts_by_its_sizes(root: Path) -> None:
+    point = written(root, 1, 10)
+    (root / "1/10.sealed.json").write_bytes(write_json({"files": {"state/array": 5}}))
+    assert seals.flaw(root, point) is None
+    (root / "1/10/state/array").write_bytes(b"1234")
+    assert seals.flaw(root, point) is not None
