@@ -50,6 +50,11 @@ class Drill:
         attempt = "" if self.attempt is None else f",attempt={self.attempt}"
         return f"{self.kind}@{when}{attempt},host={self.host}"
 
+    @property
+    def is_the_launchers(self) -> bool:
+        """Whether it strikes before there are hosts: a stockout at the start of an attempt."""
+        return self.kind is DrillKind.STOCKOUT and self.moment is Moment.START
+
     def is_due(self, moment: Moment, number: int | None, attempt: int) -> bool:
         """Whether it strikes now: at the very save, and at the step or the first one after it that is reported."""
         if self.moment is not moment or self.attempt not in (None, attempt):

@@ -121,7 +121,7 @@ def drill(index: int) -> str:
 
 
 def obeyed(index: int) -> str:
-    """Written by a driver just before a drill that strikes drivers ends it."""
+    """The note of a launcher's drill has had its effect: just before it ends a driver, and after a stockout's round."""
     return f"{DRILLS}/{index}.obeyed.json"
 
 

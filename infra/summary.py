@@ -5,16 +5,18 @@ from __future__ import annotations
 import base64
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeGuard
 
 from prefect_tpu.infra import layout
 from prefect_tpu.infra.contract import ContractError, Event, HostRecord
+from prefect_tpu.infra.drills import Drill, DrillKind, Moment, parse_drill
 from prefect_tpu.infra.job import AttemptSummary, JobResult
 from prefect_tpu.infra.launcher.history import read_job
 from prefect_tpu.infra.launcher.ledger import Ledger
+from prefect_tpu.infra.rehearsal import Note, read_note
 from prefect_tpu.infra.storage import LocalStorage
 
 log = logging.getLogger(__name__)
@@ -106,6 +108,7 @@ def markdown(result: JobResult, picture: Path | None) -> str:
         end.append(f"{result.failure.kind}: {result.failure.message} {result.failure.advice}")
     elif result.value is not None:
         end.append(f"Value: `{result.value}`")
+    end += notes(result)
     if picture is not None:
         end.append(f"![Loss]({_as_url(picture)})")
     return "\n".join(lines) + "\n\n" + "\n\n".join(end) + "\n"
@@ -154,13 +157,45 @@ def _is_finite(value: object) -> TypeGuard[float]:
     return isinstance(value, int | float) and math.isfinite(value)
 
 
-def drills_that_never_struck(result: JobResult) -> list[str]:
-    """A sentence for each rehearsed failure whose step no attempt reached."""
+def notes(result: JobResult) -> list[str]:
+    """What the table leaves out, a sentence each: slices that were not to be had, and drills that came to nothing."""
+    moves = [f"Attempt {a.number} ran on {a.accelerator}: {a.instead_of}." for a in result.attempts if a.instead_of]
+    return moves + drills_without_effect(result)
+
+
+def drills_without_effect(result: JobResult) -> list[str]:
+    """A sentence for each rehearsed failure that never struck, or that its attempt outran."""
     storage = LocalStorage(result.output)
     job = read_job(storage)
-    drills = job.drills if job is not None else ()
-    return [
-        f"Drill {drill} never struck: its host reported no step that late."
-        for index, drill in enumerate(drills)
-        if storage.get(layout.drill(index)) is None
-    ]
+    succeeded = {attempt.number for attempt in result.attempts if attempt.failure is None}
+    drills = enumerate(map(parse_drill, job.drills if job is not None else ()))
+    found = (_without_effect(drill, read_note(storage, index), succeeded) for index, drill in drills)
+    return [sentence for sentence in found if sentence is not None]
+
+
+def _without_effect(drill: Drill, note: Note | None, succeeded: Set[int]) -> str | None:
+    if note is None:
+        return f"Drill {drill} never struck: {_never_came(drill)}."
+    if note.attempt not in succeeded or drill.kind in _HARMLESS or drill.is_the_launchers:
+        return None
+    return f"Drill {drill} struck {note.when} of attempt {note.attempt}, which {_outran(drill)}."
+
+
+_HARMLESS = frozenset({DrillKind.SLOW, DrillKind.ORCHESTRATOR_KILL})  # the attempt goes on
+
+
+def _never_came(drill: Drill) -> str:
+    attempts = "no attempt" if drill.attempt is None else f"no attempt {drill.attempt}"
+    match drill.moment:
+        case Moment.START:
+            return f"{attempts} began" if drill.is_the_launchers else f"{attempts} began on its host"
+        case Moment.STEP:
+            return f"in {attempts} its host reported a step that late"
+        case Moment.SAVE:
+            return f"in {attempts} its host saved that often"
+
+
+def _outran(drill: Drill) -> str:
+    if drill.kind in (DrillKind.FAIL, DrillKind.OOM):
+        return "took no harm: its program caught the exception"
+    return "ended before it could leave"

@@ -16,10 +16,11 @@ from prefect_tpu.infra.backends.base import Attempt, Backend, Held, Refused
 from prefect_tpu.infra.contract import Event
 from prefect_tpu.infra.errors import Failure, PlatformError
 from prefect_tpu.infra.job import AttemptSummary, JobResult, SliceJob
-from prefect_tpu.infra.launcher import checkpoints, history, values
+from prefect_tpu.infra.launcher import checkpoints, history, rehearsed, values
 from prefect_tpu.infra.launcher.following import Following, follow, look
 from prefect_tpu.infra.launcher.ledger import Ledger
 from prefect_tpu.infra.launcher.news import Announcer, Listener, nobody
+from prefect_tpu.infra.launcher.offers import Offers
 from prefect_tpu.infra.launcher.step import (
     Action,
     Attach,
@@ -35,7 +36,7 @@ from prefect_tpu.infra.launcher.step import (
     step,
 )
 from prefect_tpu.infra.launcher.stop_question import AsksToStop, StopQuestion, never_stops
-from prefect_tpu.infra.plan import HostPlan
+from prefect_tpu.infra.plan import HostPlan, RestorePoint
 from prefect_tpu.infra.state import HostPhase, JobEvent, JobState, Observation, Offer, Waiting
 from prefect_tpu.infra.storage import LocalStorage
 
@@ -58,12 +59,10 @@ class JobDriver:
     ) -> None:
         self.job, self.storage, self._backend = job, storage, backend
         self._stop_question, self._tasks = StopQuestion(asks_to_stop, tasks), tasks
-        self._offers = tuple(Offer(accelerator=name) for name in job.accelerators)
+        self._offers = Offers(job, storage, anyio.current_time)
         self._ledger = Ledger(storage)
         self._tell = Announcer(job.name, listen)
-        self._refused: dict[Offer, str] = {}
         self._held: Held | None = None
-        self._waiting_since: float | None = None
         self._lacking: int | None = None  # the attempt that was planned, has no host yet and no slice
         self._following: Following | None = None
         self._is_leaving = self._wrote_stop = False
@@ -109,7 +108,7 @@ class JobDriver:
         """Give the slice back, unless the next attempt begins on it at once; the reason where it is kept."""
         if self._held is None:
             return None
-        action = step(self._view())
+        action = self._next()
         if isinstance(action, Submit) and not self._is_leaving:
             return f"attempt {action.number} goes on on it"
         await self.let_go()
@@ -164,22 +163,36 @@ class JobDriver:
                 f"Job {self.job.name!r} is driven by {self._successor} now: this process stood still for too long."
                 " Run the same name again to follow it."
             )
+        rehearsed.obey(self.storage, self.job)
         await self._ask_whether_to_stop()
-        return step(self._view())
+        return self._next()
+
+    def _next(self) -> Action:
+        """What is due; in a rehearsal the offer of the next attempt may go just before it begins."""
+        if (tired_of := self._offers.tire()) is not None:
+            self._say_refused(0, tired_of)
+        action = step(self._view())
+        while isinstance(action, Provision | Submit):
+            offer = action.offer if isinstance(action, Provision) else self._held_offer
+            if not rehearsed.strike_stockout(self.storage, self.job, action.number, offer):
+                break
+            self._say_refused(action.number, offer)
+            action = step(self._view())
+        return action
 
     def _view(self) -> View:
         numbers = history.attempt_numbers(self.storage)
         ended = history.ended_of_round(self.storage)
         return View(
             job=self.job,
-            offers=self._offers,
+            offers=self._offers.all,
             ended=ended,
             last_number=max(numbers, default=0),
             since_last_end=time.time() - (ended[-1].ended or 0.0) if ended else 0.0,
             live=self._live(),
-            refused=self._refused,
+            refused=self._offers.refused,
             held=self._held.offer if self._held else None,
-            waited=anyio.current_time() - self._waiting_since if self._waiting_since is not None else 0.0,
+            waited=self._offers.waited,
             is_stop_asked=history.is_stop_asked(self.storage),
         )
 
@@ -226,32 +239,42 @@ class JobDriver:
 
     async def _provision(self, action: Provision) -> None:
         self._tell.move(JobEvent.SLICE_WANTED)
+        await self.let_go()  # of a slice whose like is refused since
         answer = await self._backend.provision(self._attempt(action.number), action.offer)
         if isinstance(answer, Held):
-            self._held, self._waiting_since = answer, None
+            self._take(answer)
         else:
             await self._go_without(action.number, action.offer, answer)
+
+    def _take(self, held: Held) -> None:
+        self._held = held
+        self._offers.got()
 
     async def _go_without(self, number: int, offer: Offer, answer: Waiting | Refused) -> None:
         """No slice of this offer: never, or not yet."""
         if isinstance(answer, Refused):
-            self._refused[offer] = answer.reason
-            self._tell.say(number, f"{offer.accelerator} cannot be had: {answer.reason}")
+            self._offers.refuse(offer, answer.reason)
+            self._say_refused(number, offer)
         else:
-            self._waiting_since = self._waiting_since or anyio.current_time()
+            self._offers.wait_for(offer)
             self._tell.say(number, f"waiting for a slice: {answer.reason}")
             await anyio.sleep(LOOK_SECONDS)
+
+    def _say_refused(self, number: int, offer: Offer) -> None:
+        self._tell.say(number, f"{offer.accelerator} cannot be had: {self._offers.refused[offer]}")
 
     async def _submit(self, action: Submit) -> None:
         """The plan first, create-only: whoever loses adopts the winner's."""
         assert self._held is not None, "step submits only on a slice that is held"
-        plan = self._backend.plan(self._attempt(action.number), self._held).hosts
+        plan = self._backend.plan(self._attempt(action.number, await self._choose(action.number)), self._held).hosts
         won = self.storage.put_if_absent(layout.plan(action.number), plan.to_json())
         if not won:
             plan = history.read_plan(self.storage, action.number)
-        self._ledger.write(action.number, Event.SUBMITTED, accelerator=plan.accelerator, hosts=plan.hosts)
+        instead_of = self._offers.instead_of(Offer(accelerator=plan.accelerator))
+        facts = {"accelerator": plan.accelerator, "hosts": plan.hosts, "instead_of": instead_of}
+        self._ledger.write(action.number, Event.SUBMITTED, **facts)
         self._tell.move(JobEvent.SUBMITTED)
-        self._tell.began(plan)
+        self._tell.began(plan, instead_of)
         await self._follow(plan)
 
     async def _attach(self, action: Attach) -> None:
@@ -263,7 +286,7 @@ class JobDriver:
             offer = Offer(accelerator=plan.accelerator)
             answer = await self._backend.provision(self._attempt(action.number), offer)
             if isinstance(answer, Held):
-                self._held, self._waiting_since = answer, None
+                self._take(answer)
             elif all(pending):
                 self._lacking = plan.attempt
                 await self._go_without(plan.attempt, offer, answer)
@@ -321,6 +344,7 @@ class JobDriver:
             first_step=seen.progress.first_step,
             last_step=seen.progress.step,
             saved_step=max(saved, default=None),
+            instead_of=self._ledger.instead_of(number),
         )
 
     async def _back_off(self, action: BackOff) -> None:
@@ -350,8 +374,16 @@ class JobDriver:
 
     # -- small things -------------------------------------------------------------------------------
 
-    def _attempt(self, number: int) -> Attempt:
-        restore = checkpoints.newest_whole(self.storage, below=number)
+    @property
+    def _held_offer(self) -> Offer:
+        assert self._held is not None, "step submits only on a slice that is held"
+        return self._held.offer
+
+    async def _choose(self, number: int) -> RestorePoint | None:
+        """Where an attempt starts from: in a thread, for a checkpoint is read before it is chosen."""
+        return await anyio.to_thread.run_sync(lambda: checkpoints.newest_whole(self.storage, below=number))
+
+    def _attempt(self, number: int, restore: RestorePoint | None = None) -> Attempt:
         return Attempt(job=self.job, number=number, output=self.storage.url, restore=restore)
 
     async def _prune(self) -> None:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from prefect_tpu.infra import contract, layout
 from prefect_tpu.infra.errors import Failure, PlatformError
 from prefect_tpu.infra.job import AttemptSummary, JobResult, SliceJob, check_same
+from prefect_tpu.infra.launcher import rehearsed
 from prefect_tpu.infra.plan import HostPlan
 from prefect_tpu.infra.storage import LocalStorage
 
@@ -26,6 +27,12 @@ def enter(storage: LocalStorage, job: SliceJob) -> SliceJob:
     if not storage.put_if_absent(layout.JOB, job.to_json()):
         check_stored(storage, job, has_ended=read_result(storage) is not None)
     return job
+
+
+def check_if_stored(storage: LocalStorage, job: SliceJob) -> None:
+    """Raise `Conflict` where a job of this name lies there that was asked for differently."""
+    if read_job(storage) is not None:
+        check_stored(storage, job, has_ended=read_result(storage) is not None)
 
 
 def check_stored(storage: LocalStorage, job: SliceJob, *, has_ended: bool = False) -> None:
@@ -79,6 +86,8 @@ def _take_over(storage: LocalStorage, job: SliceJob) -> None:
     if stored is not None and stored.drills != job.drills:
         for name in storage.list(layout.DRILLS):
             storage.delete(name)
+    else:
+        rehearsed.end_stockouts(storage, job)
     storage.put(layout.JOB, job.to_json())
 
 

@@ -41,6 +41,10 @@ class Driver:
         except psutil.Error:
             return True
 
+    @property
+    def is_this_process(self) -> bool:
+        return self.pid == os.getpid() and self.host == socket.gethostname()
+
     def __str__(self) -> str:
         return f"process {self.pid} on {self.host}"
 

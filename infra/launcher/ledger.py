@@ -31,6 +31,11 @@ class Ledger:
         found = (e.get("time") for e in self.read(attempt, WRITER) if e["event"] == Event.SUBMITTED)
         return float(next((moment for moment in found if isinstance(moment, int | float)), time.time()))
 
+    def instead_of(self, attempt: int) -> str | None:
+        """Which better liked slices were not to be had when the attempt was submitted, and why."""
+        submitted = (e for e in self.read(attempt, WRITER) if e["event"] == Event.SUBMITTED)
+        return next((why for event in submitted if isinstance(why := event.get("instead_of"), str)), None)
+
     def read(self, attempt: int, writer: str) -> list[dict[str, Any]]:
         """All events of one writer in an attempt, oldest first. Lines that are no events are left out."""
         raw = (self._storage.get(name) or b"" for name in self._of(attempt, writer))

@@ -48,11 +48,16 @@ class Announcer:
             self._said = text
             self._tell(attempt, text=text)
 
-    def began(self, plan: HostPlan) -> None:
+    def began(self, plan: HostPlan, instead_of: str | None = None) -> None:
         hosts = "1 host" if plan.hosts == 1 else f"{plan.hosts} hosts"
         devices = "1 device" if plan.devices_per_host == 1 else f"{plan.devices_per_host} devices"
         start = "from the beginning" if plan.restore is None else f"from step {plan.restore.step}"
-        self.say(plan.attempt, f"{plan.accelerator}: {hosts} of {devices}, {start}")
+        where = f"{plan.accelerator}: {hosts} of {devices}, {start}"
+        if instead_of is None:
+            self.say(plan.attempt, where)
+        else:
+            on = "beginning on" if plan.restore is None else "going on on"
+            self.say(plan.attempt, f"{instead_of}; {on} {where}")
 
     def saw(self, seen: Observation) -> None:
         if seen.has_joined and self.state is JobState.STARTING:

@@ -194,6 +194,8 @@ def _after_end(view: View) -> Action:
     assert cause is not None, "a succeeded attempt is the job's end"
     if cause.kind is FailureKind.STOPPED:
         return Finish(state=JobState.STOPPED, failure=cause)
+    if _is_capacity(view) and _has_other_offer(view):
+        return _begin(view)  # at once, whatever the budget: nothing of the attempt's own went wrong
     decision = restarts.after(view.ended, max_preemptions=view.job.max_preemptions, max_failures=view.job.max_failures)
     if isinstance(decision, restarts.GiveUp):
         return Finish(state=JobState.FAILED, failure=cause)
@@ -203,7 +205,7 @@ def _after_end(view: View) -> Action:
 
 def _begin(view: View) -> Action:
     number = view.last_number + 1
-    if view.held is not None:
+    if view.held is not None and view.held not in view.refused:
         return Submit(number=number)
     if too_long := _waited_too_long(view):
         return Finish(state=JobState.FAILED, failure=too_long)
@@ -214,7 +216,12 @@ def _begin(view: View) -> Action:
     return Provision(number=number, offer=chosen)
 
 
+def _has_other_offer(view: View) -> bool:
+    tried = Offer(accelerator=view.ended[-1].accelerator)
+    return any(offer not in view.refused and offer != tried for offer in view.offers)
+
+
 def _is_capacity(view: View) -> bool:
     """Only an offer whose slice could not be had counts as failed; a preempted one is tried first again."""
     cause = view.ended[-1].failure if view.ended else None
-    return cause is not None and cause.kind in (FailureKind.NO_CAPACITY, FailureKind.UNSCHEDULABLE)
+    return cause is not None and cause.kind in restarts.CAPACITY

@@ -1,4 +1,4 @@
-"""What did the leader return? Checked against its record before it is used."""
+"""What did a host return, or raise? Checked against its record before it is used."""
 
 from __future__ import annotations
 
@@ -9,42 +9,74 @@ from typing import Any
 from prefect_tpu.infra import layout
 from prefect_tpu.infra.contract import HostRecord, ResultInfo
 from prefect_tpu.infra.errors import PlatformError
-from prefect_tpu.infra.storage import Storage
+from prefect_tpu.infra.launcher import history
+from prefect_tpu.infra.storage import LocalStorage, Storage
 
 LEADER = 0
+MOST_REPEATED_BYTES = 64 * 2**10  # a larger value stays where it lies: results are read, logged and kept elsewhere
 
 
 def read(storage: Storage, attempt: int) -> Any:
-    """The value as JSON; a pickled one as a sentence that says where it lies; None for a command."""
-    info = _info(storage, attempt)
+    """The leader's value as JSON; a pickled or large one as a sentence on where it lies; None for a command."""
+    info = _record(storage, attempt, LEADER).result
     if info is None:
         return None
-    raw = _checked(storage, attempt, info)
+    name = layout.result(attempt, LEADER)
+    raw = _checked(storage, name, info)
+    if info.encoding == "json" and info.bytes <= MOST_REPEATED_BYTES:
+        return json.loads(raw)
+    kind = "a JSON value" if info.encoding == "json" else "a pickled value"
+    return f"{kind} of {info.bytes} bytes in {storage.url}/{name}"
+
+
+def load(storage: Storage, attempt: int, host: int = LEADER) -> Any:
+    """A host's value itself; unpickles what the caller's own function returned."""
+    info = _record(storage, attempt, host).result
+    if info is None:
+        return None
+    raw = _checked(storage, layout.result(attempt, host), info)
     if info.encoding == "json":
         return json.loads(raw)
-    return f"a pickled value of {info.bytes} bytes in {storage.url}/{layout.result(attempt, LEADER)}"
-
-
-def load(storage: Storage, attempt: int) -> Any:
-    """The value itself; unpickles what the caller's own function returned."""
-    info = _info(storage, attempt)
-    if info is None or info.encoding == "json":
-        return read(storage, attempt)
     import cloudpickle
 
-    return cloudpickle.loads(_checked(storage, attempt, info))
+    return cloudpickle.loads(raw)
 
 
-def _info(storage: Storage, attempt: int) -> ResultInfo | None:
-    name = layout.record(attempt, LEADER)
+def gather(storage: LocalStorage, attempt: int) -> list[Any]:
+    """The values of all hosts, the leader's first."""
+    return [load(storage, attempt, host) for host in range(history.read_plan(storage, attempt).hosts)]
+
+
+def raised(storage: Storage, attempt: int, host: int) -> Exception | None:
+    """What a sent function raised on a host, with the traceback there as a note.
+
+    None where it left none, where it cannot be unpickled here, and for what is no error, such as `SystemExit`.
+    """
+    record = _record(storage, attempt, host)
+    if record.exception is None or record.error is None:
+        return None
+    raw = _checked(storage, layout.exception(attempt, host), record.exception)
+    import cloudpickle
+
+    try:
+        found = cloudpickle.loads(raw)
+    except Exception:  # its class may be at home on the host only: the traceback tells all there is
+        return None
+    if not isinstance(found, Exception):
+        return None
+    found.add_note(f"Raised on host {host} in attempt {attempt}:\n{record.error.traceback.rstrip()}")
+    return found
+
+
+def _record(storage: Storage, attempt: int, host: int) -> HostRecord:
+    name = layout.record(attempt, host)
     raw = storage.get(name)
     if raw is None:
         raise _lost(storage, name)
-    return HostRecord.from_json(raw).result
+    return HostRecord.from_json(raw)
 
 
-def _checked(storage: Storage, attempt: int, info: ResultInfo) -> bytes:
-    name = layout.result(attempt, LEADER)
+def _checked(storage: Storage, name: str, info: ResultInfo) -> bytes:
     raw = storage.get(name)
     if raw is None or hashlib.sha256(raw).hexdigest() != info.sha256:
         raise _lost(storage, name)
@@ -53,6 +85,6 @@ def _checked(storage: Storage, attempt: int, info: ResultInfo) -> bytes:
 
 def _lost(storage: Storage, name: str) -> PlatformError:
     return PlatformError(
-        f"{name} in {storage.url}, by which the leader's value is known, is missing or was changed after it was"
+        f"{name} in {storage.url}, by which a host's value or error is known, is missing or was changed after it was"
         " written. Put a copy of it back, or run the job under another name."
     )

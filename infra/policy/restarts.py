@@ -15,6 +15,7 @@ from prefect_tpu.infra.job import AttemptSummary
 
 FIRST_WAIT_SECONDS = 5.0
 LONGEST_WAIT_SECONDS = 300.0
+CAPACITY = frozenset({FailureKind.NO_CAPACITY, FailureKind.UNSCHEDULABLE})
 _PROGRAM = frozenset({FailureKind.PROGRAM_ERROR, FailureKind.OUT_OF_MEMORY})
 
 
@@ -66,7 +67,14 @@ def _after_disruption(ended: Sequence[AttemptSummary], max_preemptions: int) -> 
 def _is_fruitless(ended: Sequence[AttemptSummary], index: int) -> bool:
     """A disrupted attempt that saved nothing newer than what all before it had."""
     attempt = ended[index]
-    if attempt.failure is None or attempt.failure.kind in _PROGRAM:
+    if attempt.failure is None or attempt.failure.kind in _PROGRAM or _went_elsewhere(ended, index):
         return False
     before = max((a.saved_step for a in ended[:index] if a.saved_step is not None), default=-1)
     return attempt.saved_step is None or attempt.saved_step <= before
+
+
+def _went_elsewhere(ended: Sequence[AttemptSummary], index: int) -> bool:
+    """A slice that was not to be had, and another one was: that is what several accelerators are given for."""
+    cause, following = ended[index].failure, ended[index + 1 : index + 2]
+    is_capacity = cause is not None and cause.kind in CAPACITY
+    return is_capacity and any(later.accelerator != ended[index].accelerator for later in following)

@@ -52,6 +52,7 @@ class Checkpoints:
         self._last: tuple[int, Any] | None = None  # the newest state that is not saved
         self._seen: int | None = None
         self._written: int | None = None
+        self._saves = 0
 
     def __enter__(self) -> Checkpoints:
         self._notice: Notice = AgreedNotice() if agreement.peers() > 1 else OwnNotice()
@@ -141,6 +142,8 @@ class Checkpoints:
         self._store.begin(step, state, positions)
         self._schedule.saved()
         self._written = step
+        self._saves += 1
+        reports().rehearse_save(self._saves)
 
     def _wait_for_all(self) -> None:
         """Until the newest step is sealed, on every host."""

@@ -16,10 +16,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from prefect_tpu.infra.contract import Event
+from prefect_tpu.infra.drills import Moment
 from prefect_tpu.infra.errors import UsageError
+from prefect_tpu.infra.rehearsal import Rehearsal
 from prefect_tpu.infra.training.context import context
 from prefect_tpu.infra.training.progress import ProgressFiles, progress
-from prefect_tpu.infra.training.rehearse import Rehearsal
 
 SHORTEST_PAUSE = 0.1  # seconds between two writes
 EVENT_SHARE = 0.001  # of the time so far between two step events: a long run's ledger stays small
@@ -51,7 +52,12 @@ class Reports:
             self._show(self._recent[-1], now)
         elif now - self._written_at >= SHORTEST_PAUSE:
             self._write(now)
-        self._rehearsal.strike(step, self.flush)
+        self._rehearsal.drag()
+        self._rehearsal.strike(Moment.STEP, step, self.flush)
+
+    def rehearse_save(self, number: int) -> None:
+        """Say that the attempt's save of this number is under way: where a drill may strike."""
+        self._rehearsal.strike(Moment.SAVE, number, self.flush)
 
     def flush(self) -> None:
         """Bring the files up to the newest report, waiting for its values."""
@@ -124,7 +130,9 @@ def reports() -> Reports:
     """The reports of this process; their step is complete when the process ends."""
     global _reports
     if _reports is None:
-        _reports = Reports(progress(), Rehearsal(context()))
+        here = context()
+        rehearsal = Rehearsal() if here is None else Rehearsal(here.plan, here.host, here.runner)
+        _reports = Reports(progress(), rehearsal)
         atexit.register(_reports.flush_step)
     return _reports
 

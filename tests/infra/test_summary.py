@@ -10,9 +10,11 @@ import pytest
 
 from prefect_tpu.infra import layout
 from prefect_tpu.infra.contract import HostRecord, ProgramError
+from prefect_tpu.infra.drills import parse_drill
 from prefect_tpu.infra.errors import FailureKind
 from prefect_tpu.infra.job import AttemptSummary, JobResult, SliceJob
 from prefect_tpu.infra.policy.failures import failure
+from prefect_tpu.infra.rehearsal import Note, take_note
 from prefect_tpu.infra.storage import LocalStorage
 from prefect_tpu.infra.summary import (
     COLUMNS,
@@ -21,9 +23,10 @@ from prefect_tpu.infra.summary import (
     TRACEBACK_LINES,
     Steps,
     draw_loss,
-    drills_that_never_struck,
+    drills_without_effect,
     failing_traceback,
     markdown,
+    notes,
     rows,
     steps,
 )
@@ -125,11 +128,49 @@ def test_a_picture_that_the_disk_refuses_does_not_spoil_the_end(storage: LocalSt
     assert draw_loss(result(storage.url)) is None
 
 
-def test_a_drill_whose_step_was_never_reached_is_told(storage: LocalStorage, make_job: Callable[..., SliceJob]) -> None:
-    job = make_job(drills=("kill@step=5,host=1", "preempt@step=900"))
-    storage.put(layout.JOB, job.to_json())
-    storage.put(layout.drill(0), b"{}")
-    assert drills_that_never_struck(result(output=storage.url)) == [
-        "Drill preempt@step=900 never struck: its host reported no step that late."
-    ]
-    assert drills_that_never_struck(result(output=f"{storage.url}/nowhere")) == []
+@pytest.mark.parametrize(
+    ("drill", "struck", "sentence"),  # struck: (attempt, number); attempts 1 and 2 of the result failed, 3 succeeded
+    [
+        ("kill@step=5,host=1", (1, 6), None),
+        ("preempt@step=90", None, "never struck: in no attempt its host reported a step that late."),
+        ("kill@save=9", None, "never struck: in no attempt its host saved that often."),
+        ("hang@attempt=7", None, "never struck: no attempt 7 began on its host."),
+        ("stockout@attempt=7", None, "never struck: no attempt 7 began."),
+        ("preempt@step=58", (3, 58), "struck at step 58 of attempt 3, which ended before it could leave."),
+        ("stockout@save=2", (3, 2), "struck during save 2 of attempt 3, which ended before it could leave."),
+        ("preempt@start", (3, None), "struck at the start of attempt 3, which ended before it could leave."),
+        ("fail@step=3", (3, 4), "struck at step 4 of attempt 3, which took no harm: its program caught the exception."),
+        ("stockout@attempt=3", (3, None), None),
+        ("slow@step=3", (3, 3), None),
+        ("orchestrator-kill@step=3", (3, 3), None),
+    ],
+)
+def test_a_drill_that_came_to_nothing_is_told(
+    storage: LocalStorage,
+    make_job: Callable[..., SliceJob],
+    drill: str,
+    struck: tuple[int, int | None] | None,
+    sentence: str | None,
+) -> None:
+    storage.put(layout.JOB, make_job(drills=(drill,)).to_json())
+    if struck is not None:
+        note = Note(drill=parse_drill(drill), attempt=struck[0], accelerator="v6e-16", number=struck[1])
+        assert take_note(storage, 0, note)
+    told = drills_without_effect(result(output=storage.url))
+    assert told == ([] if sentence is None else [f"Drill {parse_drill(drill)} {sentence}"])
+
+
+def test_a_job_without_drills_or_that_is_not_there_has_none_to_tell_of(
+    storage: LocalStorage, make_job: Callable[..., SliceJob]
+) -> None:
+    assert drills_without_effect(result(output=f"{storage.url}/nowhere")) == []
+    storage.put(layout.JOB, make_job().to_json())
+    assert drills_without_effect(result(output=storage.url)) == []
+
+
+def test_a_move_to_another_slice_is_told(tmp_path: Path) -> None:
+    moved = attempt(2, 43, 99, 99, accelerator="v6e-8", instead_of="v6e-16 cannot be had: it is gone", failure=None)
+    ended = result(str(tmp_path), attempts=(attempt(1, 0, 59, 42), moved))
+    told = "Attempt 2 ran on v6e-8: v6e-16 cannot be had: it is gone."
+    assert notes(ended) == [told]
+    assert told in markdown(ended, None)

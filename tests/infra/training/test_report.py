@@ -13,8 +13,8 @@ import pytest
 from prefect_tpu.infra import contract
 from prefect_tpu.infra.contract import Event, Scratch
 from prefect_tpu.infra.errors import UsageError
+from prefect_tpu.infra.rehearsal import Rehearsal
 from prefect_tpu.infra.training.progress import ProgressFiles
-from prefect_tpu.infra.training.rehearse import Rehearsal
 from prefect_tpu.infra.training.report import Reports
 
 
@@ -43,7 +43,7 @@ class Value:
 class Program:
     def __init__(self, folder: Path) -> None:
         self.folder, self.now = folder, 50.0
-        self.reports = Reports(ProgressFiles(folder, 0.0), Rehearsal(None), clock=lambda: self.now)
+        self.reports = Reports(ProgressFiles(folder, 0.0), Rehearsal(), clock=lambda: self.now)
 
     def step(self, step: int, seconds: float, **metrics: Any) -> None:
         self.now += seconds
@@ -150,14 +150,14 @@ def test_what_is_no_number_is_named(program: Program) -> None:
 def test_outside_a_job_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     files = ProgressFiles(None, 0.0)
-    Reports(files, Rehearsal(None)).add(3, {"loss": 1.0})
+    Reports(files, Rehearsal()).add(3, {"loss": 1.0})
     assert files.current.step == 3 and list(tmp_path.iterdir()) == []
 
 
 def test_a_saved_step_stays_when_others_follow(program: Program, tmp_path: Path) -> None:
     files = ProgressFiles(tmp_path, 0.0)
     files.update(saved_step=4)
-    Reports(files, Rehearsal(None)).add(5, {})
+    Reports(files, Rehearsal()).add(5, {})
     assert (files.current.saved_step, files.current.step) == (4, 5)
 
 
