@@ -16,16 +16,19 @@ import sys
 import traceback
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from prefect_tpu.infra import contract
 from prefect_tpu.infra.contract import Env, ExitCode, Payload, ProgramError, ResultInfo, Scratch
+from prefect_tpu.infra.drills import Moment
 from prefect_tpu.infra.errors import CouldNotJoin, Preempted, WrongSlice
 from prefect_tpu.infra.host import payload
 from prefect_tpu.infra.host.lost_peer import is_lost_peer, message
 from prefect_tpu.infra.job import Program
 from prefect_tpu.infra.plan import HostPlan
+from prefect_tpu.infra.rehearsal import Rehearsal
 
 WORK = "work"  # the program's working folder, inside the scratch folder
 
@@ -35,9 +38,10 @@ def main() -> None:
     die_with_parent()
     scratch = Path(os.environ[Env.SCRATCH])
     plan = HostPlan.from_json(Path(os.environ[Env.PLAN]).read_bytes())
-    if plan.program.kind == "command":
-        _become(plan.program)
     try:
+        Rehearsal(plan, int(os.environ[Env.HOST]), int(os.environ[Env.RUNNER])).strike(Moment.START)
+        if plan.program.kind == "command":
+            _become(plan.program)
         value = load(plan.program, scratch / WORK)(**plan.program.params)
         outcome = _done(value, scratch)
     except Preempted:
@@ -67,7 +71,11 @@ def _unpickle(work: Path) -> Callable[..., Any]:
     payload.check_versions(work)
     import cloudpickle  # the one dependency of a host, and only where a function was sent
 
-    return cloudpickle.loads((work / Payload.FUNCTION).read_bytes())  # type: ignore[no-any-return]
+    function = cloudpickle.loads((work / Payload.FUNCTION).read_bytes())
+    if not (work / Payload.ARGUMENTS).exists():
+        return function  # type: ignore[no-any-return]
+    args, kwargs = cloudpickle.loads((work / Payload.ARGUMENTS).read_bytes())
+    return partial(function, *args, **kwargs)
 
 
 def _import_file(path: Path) -> Any:
