@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import pickletools
 import sys
 import sysconfig
-from collections.abc import Callable, Iterable, Iterator
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from prefect_tpu.infra.errors import UsageError
@@ -20,7 +24,18 @@ def siblings(path: Path) -> dict[str, bytes]:
     An edit of a file that the program never imports leaves the payload as it is.
     """
     path = path.absolute()
+    _check_imports(path)
     return _traced([path], path.parent)
+
+
+def _check_imports(path: Path) -> None:
+    """A file that runs by its path belongs to no package."""
+    relative = next((n for n in parse(path).body if isinstance(n, ast.ImportFrom) and n.level), None)
+    if relative is not None:
+        raise UsageError(
+            f"Program {path} has a relative import in line {relative.lineno}, which works only inside a package: name"
+            " the program as pkg.mod:function from the folder that holds the package."
+        )
 
 
 def code_of(top: str) -> dict[str, bytes]:
@@ -36,14 +51,52 @@ def code_of(top: str) -> dict[str, bytes]:
     return _traced(_files_of(path.parent), path.parent.parent) if path.name == "__init__.py" else siblings(path)
 
 
-def code_around(function: Callable[..., Any]) -> dict[str, bytes]:
-    """Modules that a pickled function finds again by name: those beside its own file."""
-    module = sys.modules.get(getattr(function, "__module__", ""), None)
+def code_around(function: Callable[..., Any], pickles: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Modules that the pickles of a function and its arguments find again by name, and those beside its own file."""
+    while isinstance(function, partial):
+        function = function.func
+    module = sys.modules.get(getattr(function, "__module__", None) or "")
     file = getattr(module, "__file__", None)
-    if file is None or _is_installed(Path(file)):
-        return {}
-    name = getattr(module, "__name__", "__main__")
-    return siblings(Path(file)) if name == "__main__" else code_of(name.partition(".")[0])
+    files: dict[str, bytes] = {}
+    if module is not None and file is not None and not _is_installed(Path(file)):
+        name = module.__name__
+        files = siblings(Path(file)) if name == "__main__" else code_of(name.partition(".")[0])
+    for name in sorted(_named(pickles.values(), beside=file is None)):
+        files |= code_of(name)
+    return files
+
+
+def _named(pickles: Iterable[bytes], *, beside: bool) -> set[str]:
+    """First parts of the names of own modules that pickles mention; more than they need does no harm.
+
+    beside: those of the working folder too, though nothing has imported them yet: a notebook's cell has no file
+        whose imports could be followed.
+    """
+    words = {
+        argument.partition(".")[0]
+        for pickled in pickles
+        for _, argument, _ in pickletools.genops(pickled)
+        if isinstance(argument, str)
+    }
+    here = Path(_working_folder())
+    found = {word for word in words if _is_own(sys.modules.get(word))}
+    if beside:
+        found |= {word for word in words if word.isidentifier() and _lies_in(here, word)}
+    return found - {"__main__"}
+
+
+def _is_own(module: ModuleType | None) -> bool:
+    """Whether it was imported from source that is not installed."""
+    spec = getattr(module, "__spec__", None)
+    if not isinstance(spec, ModuleSpec):
+        return False
+    places = [spec.origin] if spec.origin else [*(spec.submodule_search_locations or ())]
+    return any(Path(place).exists() and not _is_installed(Path(place)) for place in places)
+
+
+def _lies_in(folder: Path, name: str) -> bool:
+    is_there = (folder / f"{name}.py").is_file() or (folder / name / "__init__.py").is_file()
+    return is_there and name not in sys.stdlib_module_names and not _is_installed(folder)
 
 
 def find_module(name: str) -> Path | None:
@@ -55,11 +108,14 @@ def find_module(name: str) -> Path | None:
 def parse(path: Path) -> ast.Module:
     """The file as Python reads it. Raises `UsageError` where it cannot."""
     try:
-        return ast.parse(path.read_bytes(), filename=str(path))
+        with warnings.catch_warnings(action="ignore"):  # Python tells of them where the program runs
+            return ast.parse(path.read_bytes(), filename=str(path))
     except OSError as exc:
         raise UsageError(f"Program {path} cannot be read: {exc.strerror}. Check the path.") from exc
-    except (SyntaxError, ValueError) as exc:
-        raise UsageError(f"Program {path} does not parse: {exc}.") from exc
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as exc:
+        line = f" in line {exc.lineno}" if isinstance(exc, SyntaxError) and exc.lineno else ""
+        why = exc.msg if isinstance(exc, SyntaxError) else str(exc) or "it is nested too deep"
+        raise UsageError(f"Program {path} does not parse{line}: {why}. Correct it and run again.") from exc
 
 
 def _traced(start: Iterable[Path], folder: Path) -> dict[str, bytes]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from difflib import get_close_matches
 from typing import Any
 
 from prefect_tpu.infra import packing, staging
@@ -13,7 +14,8 @@ from prefect_tpu.infra.backends.local_slices import job_output
 from prefect_tpu.infra.drills import parse_drill
 from prefect_tpu.infra.errors import UsageError
 from prefect_tpu.infra.job import SliceJob, check_name
-from prefect_tpu.infra.storage import open_storage
+from prefect_tpu.infra.launcher import history
+from prefect_tpu.infra.storage import LocalStorage, open_storage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,9 +58,20 @@ def prepare(request: Request, copied: Callable[[int], None] = lambda _: None) ->
     _check_drills(request)
     packed = _pack(request)
     job = _job(request, packed, data={})
+    _check_free(storage, job, request.data)
     staged = {name: staging.stage(source, request.output, copied).sha256 for name, source in request.data.items()}
+    job = _job(request, packed, data=staged)
+    history.check_if_stored(storage, job)
     packed.send(storage)
-    return _job(request, packed, data=staged) if staged else job
+    return job
+
+
+def _check_free(storage: LocalStorage, job: SliceJob, names: Iterable[str]) -> None:
+    """Whether the name is free or this job's own, before its data is read and copied: that may take long."""
+    stored = history.read_job(storage)
+    if stored is not None:
+        data = {name: stored.data.get(name, "") for name in names}
+        history.check_if_stored(storage, replace(job, data=data))
 
 
 def _check_drills(request: Request) -> None:
@@ -82,13 +95,16 @@ def _pack(request: Request) -> packing.Packed:
 
 
 def _job(request: Request, packed: packing.Packed, data: dict[str, str]) -> SliceJob:
-    try:
-        return SliceJob(
-            name=request.name,
-            program=packed.program,
-            accelerators=request.accelerators,
-            data=data,
-            **request.settings,
-        )
-    except TypeError as exc:
-        raise UsageError(f"Job {request.name!r} cannot be made: {exc}.") from exc
+    known = {f.name for f in fields(SliceJob)} - {"name", "program", "accelerators", "data"}
+    for name in request.settings:
+        if name not in known:
+            near = get_close_matches(str(name), known, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else f" It has: {', '.join(sorted(known))}."
+            raise UsageError(f"Job {request.name!r} has no setting {name!r}.{hint}")
+    return SliceJob(
+        name=request.name,
+        program=packed.program,
+        accelerators=request.accelerators,
+        data=data,
+        **request.settings,
+    )

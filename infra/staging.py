@@ -46,6 +46,7 @@ def stage(source: str, output: str, copied: Copied = lambda _: None) -> Staged:
     if not source:
         raise UsageError("Data is named by an empty path: give a file or a folder.")
     path = Path(source).expanduser()
+    _check_apart(path, Path(output).expanduser())
     files = _files(path)
     try:
         sha256, size = _hash(files, path.is_dir()), sum(file.stat().st_size for file in files.values())
@@ -81,8 +82,19 @@ def _look(target: Path) -> str:
     return looks.hexdigest()
 
 
+def _check_apart(path: Path, output: Path) -> None:
+    """A folder that holds the output would grow by its own copy, and by every job."""
+    if path.is_dir() and output.resolve().is_relative_to(path.resolve()):
+        raise UsageError(
+            f"Data folder {path} holds the output {output}, where it would be copied to: give another output, or stage"
+            " the folders of it that the program reads."
+        )
+
+
 def _files(path: Path) -> dict[str, Path]:
     """Name within the data → file."""
+    if path.is_symlink() and not path.exists():
+        raise UsageError(f"Data {path} is a link that leads nowhere: give what it should lead to.")
     if not path.exists():
         raise UsageError(f"Data {path} is not there: check the path.")
     if path.is_file():

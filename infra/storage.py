@@ -6,6 +6,7 @@ Writes are atomic: a reader sees the old bytes or the new ones, never a part.
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 from collections.abc import Iterator
@@ -126,8 +127,26 @@ def _written_beside(path: Path, data: bytes) -> Iterator[str]:
             os.unlink(temporary)
 
 
+_IN_THE_WAY = "A file lies where a folder must be: move it away, or name another folder."
+_NO_ROOM = "Free some space, or name a folder on another disk."
+_FORBIDDEN = "Check its permissions, or name another folder."
+_ADVICE = {
+    errno.ENOTDIR: _IN_THE_WAY,
+    errno.EEXIST: _IN_THE_WAY,
+    errno.ENOSPC: _NO_ROOM,
+    errno.EDQUOT: _NO_ROOM,
+    errno.EFBIG: _NO_ROOM,
+    errno.EACCES: _FORBIDDEN,
+    errno.EPERM: _FORBIDDEN,
+    errno.EROFS: _FORBIDDEN,
+    errno.EISDIR: "A folder lies where a file must be: move it away.",
+    errno.ENAMETOOLONG: "Name a folder with a shorter path.",
+}
+
+
 def _platform_error(verb: str, path: Path, exc: OSError) -> PlatformError:
-    return PlatformError(f"Could not {verb} {path}: {exc.strerror or exc}. Check its permissions and the free space.")
+    advice = _ADVICE.get(exc.errno or 0, "Check its permissions and the free space.")
+    return PlatformError(f"Could not {verb} {path}: {exc.strerror or exc}. {advice}")
 
 
 def open_storage(url: str) -> LocalStorage:

@@ -171,7 +171,7 @@ def test_every_name_lies_inside_or_is_refused(name: str) -> None:
 def test_what_the_disk_refuses_is_a_platform_error_that_names_the_file(storage: LocalStorage) -> None:
     storage.put("file", b"")
     for write in (storage.put, storage.put_if_absent):
-        with pytest.raises(PlatformError, match=r"Could not write .*file/below.*permissions"):
+        with pytest.raises(PlatformError, match=r"Could not write .*file/below.*A file lies where a folder must be"):
             write("file/below", b"")
     storage.put("folder/a", b"")
     with pytest.raises(PlatformError, match="Could not read .*folder"):
