@@ -23,14 +23,14 @@ RECORD_LIMIT_BYTES = 4096  # Kubernetes cuts a pod's termination message here; t
 class ExitCode(IntEnum):
     """How a host runner ends. The program's own code or signal stands in the record."""
 
-    DONE = 0
-    PROGRAM_RAISED = 80
-    PREEMPTED = 81
-    WRONG_SLICE = 82
-    LOST_PEER = 83
-    PAYLOAD_REFUSED = 84
-    STOPPED = 85
-    STALLED = 86
+    DONE = 0  # the program returned, or its command ended with 0
+    PROGRAM_RAISED = 80  # an exception, an exit code other than 0, or a signal
+    PREEMPTED = 81  # it was told to leave, or heard so itself, and left
+    WRONG_SLICE = 82  # other devices or processes than the plan promised
+    LOST_PEER = 83  # it ended because another host had
+    PAYLOAD_REFUSED = 84  # its code is not what was sent, or is for another Python
+    STOPPED = 85  # the job was asked to stop
+    STALLED = 86  # no host made a step for `stall_timeout`
 
 
 class Env:
@@ -39,12 +39,12 @@ class Env:
     PLAN = "PREFECT_TPU_PLAN"  # path of the plan; its presence means: inside a job
     HOST = "PREFECT_TPU_HOST"  # this host's number, 0 is the leader
     SCRATCH = "PREFECT_TPU_SCRATCH"  # this host's own folder for progress, events and its outcome
-    RUNNER = "PREFECT_TPU_RUNNER_PID"
+    RUNNER = "PREFECT_TPU_RUNNER_PID"  # the runner's process, this program's parent
     STARTED = "PREFECT_TPU_STARTED"  # the runner's start on this machine's monotonic clock, in seconds
     ATTEMPT = "PREFECT_TPU_ATTEMPT"  # "<output>/<job>/<n>": marks every process of an attempt
-    OUTPUT = "PREFECT_TPU_OUTPUT"
+    OUTPUT = "PREFECT_TPU_OUTPUT"  # folder of all jobs where none is named
     SLICES = "PREFECT_TPU_LOCAL_SLICES"  # how many slices this machine lends at once
-    MAX_HOSTS = "PREFECT_TPU_LOCAL_MAX_HOSTS"
+    MAX_HOSTS = "PREFECT_TPU_LOCAL_MAX_HOSTS"  # how many hosts a slice of this machine may have
 
 
 class Scratch:
@@ -70,19 +70,19 @@ class Event(StrEnum):
     """Names of events in a ledger."""
 
     SUBMITTED = "submitted"  # by the launcher: the plan went to the hosts
-    JOINED = "joined"
-    RESTORED = "restored"  # step, attempt
-    STEP = "step"  # step and metrics
-    SAVED = "saved"  # step: the checkpoint is sealed
-    ENDED = "ended"
+    JOINED = "joined"  # this host has met the others
+    RESTORED = "restored"  # a checkpoint was read: its `step` and `attempt`
+    STEP = "step"  # `step` is done, with its metrics
+    SAVED = "saved"  # the checkpoint of `step` is sealed
+    ENDED = "ended"  # by the launcher: the attempt, with its outcome
 
 
 class Stage(StrEnum):
     """How far a host's program came."""
 
-    STARTING = "starting"
-    JOINED = "joined"
-    LEAVING = "leaving"
+    STARTING = "starting"  # it has not met the others
+    JOINED = "joined"  # it has
+    LEAVING = "leaving"  # it was told to leave
 
 
 class StopReason(StrEnum):
@@ -91,7 +91,7 @@ class StopReason(StrEnum):
     NOTICE = "notice"  # SIGTERM from the platform: preemption or shutdown
     STOP = "stop"  # somebody asked for the job to stop
     ORPHANED = "orphaned"  # nobody renewed the lease
-    DEADLINE = "deadline"
+    DEADLINE = "deadline"  # the attempt ran for longer than the job's deadline
 
 
 class KilledBy(StrEnum):
@@ -105,8 +105,8 @@ class KilledBy(StrEnum):
 class Activity(StrEnum):
     """What a silent program does, by its own stacks."""
 
-    UNKNOWN = "unknown"
-    COMPILING = "compiling"
+    UNKNOWN = "unknown"  # whatever else
+    COMPILING = "compiling"  # inside JAX's compiler
     SAVING = "saving"  # or restoring
 
 
@@ -171,7 +171,13 @@ class ResultInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far a host's program is, by its own report."""
+    """How far a host's program is, by its own report.
+
+    step: the newest that was reported.
+    first_step: the first that this attempt reported.
+    saved_step: the newest whose checkpoint is sealed.
+    metrics: what was reported with the newest step.
+    """
 
     step: int | None = None
     first_step: int | None = None
@@ -185,6 +191,17 @@ class HostRecord:
     """How one host of one attempt ended. At most `RECORD_LIMIT_BYTES` as JSON.
 
     Durations are seconds on the host's own monotonic clock since its runner started.
+
+    exit_code: the runner's own, an `ExitCode`.
+    program_code, program_signal: how the program's process ended.
+    stage: how far it came, a `Stage`.
+    stop_reason: why it was told to leave, a `StopReason`; None where it was not.
+    joined_after: when it had met the others.
+    ended_after: when its program had ended.
+    error: what the program raised.
+    lost_peer: what it raised came from another host's end.
+    killed_by: who sent SIGKILL, a `KilledBy`, where the runner knows.
+    result: the leader's value.
     """
 
     attempt: int

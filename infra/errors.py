@@ -23,22 +23,22 @@ from enum import StrEnum
 class FailureKind(StrEnum):
     """Why an attempt ended without its result."""
 
-    PREEMPTED = "preempted"
-    MAINTENANCE = "maintenance"
-    HOST_LOST = "host_lost"
-    NO_CAPACITY = "no_capacity"
-    NO_QUOTA = "no_quota"
-    UNSCHEDULABLE = "unschedulable"
-    IMAGE = "image"
-    COULD_NOT_JOIN = "could_not_join"
-    WRONG_TOPOLOGY = "wrong_topology"
-    PROGRAM_ERROR = "program_error"
-    OUT_OF_MEMORY = "out_of_memory"
-    STALLED = "stalled"
-    DEADLINE = "deadline"
-    STOPPED = "stopped"
-    REFUSED = "refused"
-    UNKNOWN = "unknown"
+    PREEMPTED = "preempted"  # a host was told to leave by the platform, or nobody drove the job any more
+    MAINTENANCE = "maintenance"  # the platform took a host away to service it
+    HOST_LOST = "host_lost"  # a host or its program was killed from outside, without notice
+    NO_CAPACITY = "no_capacity"  # none of the accelerators is to be had
+    NO_QUOTA = "no_quota"  # the accelerator is beyond what this project or machine may use
+    UNSCHEDULABLE = "unschedulable"  # the cluster has no place for such hosts
+    IMAGE = "image"  # the container's image cannot be fetched or started
+    COULD_NOT_JOIN = "could_not_join"  # the hosts did not meet within `join_timeout`
+    WRONG_TOPOLOGY = "wrong_topology"  # the slice has other devices than its accelerator's
+    PROGRAM_ERROR = "program_error"  # the program raised, or ended with a code other than 0
+    OUT_OF_MEMORY = "out_of_memory"  # a host's or a chip's memory was used up
+    STALLED = "stalled"  # no host made a step for `stall_timeout`
+    DEADLINE = "deadline"  # the attempt ran for longer than the job's deadline
+    STOPPED = "stopped"  # somebody asked for it
+    REFUSED = "refused"  # a host does not run what it was sent
+    UNKNOWN = "unknown"  # the hosts lost each other and none says why
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -65,12 +65,19 @@ class Program:
 class SliceJob:
     """One program, on what, until when. Complete at birth; equal jobs write equal `job.json`.
 
+    name: of the job, and of its folder in the output.
+    program: what each host runs.
     accelerators: in order of preference; the first that is to be had is used.
+    backend: where slices come from.
+    dialect: what numbers in accelerator names count, `google` or `chips`.
     data: name → SHA-256 of staged data.
     env: plain environment variables of the program; never secrets.
     max_preemptions: restarts without a newer checkpoint before the job is given up.
     max_failures: restarts after a program error.
-    checkpoint_every, grace, orphan_after, join_timeout: seconds.
+    checkpoint_every: seconds between two checkpoints.
+    grace: seconds that a host has to save and leave once it is told to; then it is killed.
+    orphan_after: seconds after which hosts that nobody drives save and leave.
+    join_timeout: seconds within which all hosts must have met.
     provision_timeout: seconds an attempt waits for a slice before the job is given up.
     deadline: seconds from the start of an attempt to its end, or None.
     stall_timeout: seconds without a step on any host before the attempt is ended, or None. Compiling and saving
@@ -156,7 +163,15 @@ class AttemptSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobResult:
-    """How a job ended. `state` is `succeeded`, `failed` or `stopped`; `value` is the leader's."""
+    """How a job ended.
+
+    job: its name.
+    state: `succeeded`, `failed` or `stopped`.
+    attempts: of this round: since somebody last ran the job again.
+    output: the job's folder.
+    value: what the leader's program returned.
+    failure: of the last attempt; None where it succeeded.
+    """
 
     job: str
     state: str

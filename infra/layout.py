@@ -10,10 +10,10 @@ import re
 JOB_NAME = re.compile(r"[a-z][a-z0-9-]{0,17}")
 DATA_FOLDER = ".data"  # beside the jobs: staged data is shared by all jobs of an output
 
-JOB = "job.json"
-STOP = "stop.json"
-LEASE = "lease"
-RESULT = "result.json"
+JOB = "job.json"  # what was asked for
+STOP = "stop.json"  # somebody wants the job stopped
+LEASE = "lease"  # who drives the job, renewed while they do
+RESULT = "result.json"  # how the job ended
 ATTEMPTS = "attempts"
 CHECKPOINTS = "checkpoints"
 LEDGER = "ledger"
@@ -29,6 +29,7 @@ def attempt_name(job: str, attempt: int) -> str:
 
 
 def payload(sha256: str) -> str:
+    """The program's code, checked against the hash before a host uses it."""
     return f"payload/{sha256}/payload.zip"
 
 
@@ -38,6 +39,7 @@ def first_payload(code: str) -> str:
 
 
 def data(sha256: str) -> str:
+    """Staged data, beside the jobs of the output: read by all of them, never changed."""
     return f"{DATA_FOLDER}/{sha256}"
 
 
@@ -57,10 +59,12 @@ def verdict(attempt: int) -> str:
 
 
 def host(attempt: int, index: int) -> str:
+    """Everything of one host of one attempt."""
     return f"{ATTEMPTS}/{attempt}/hosts/{index}"
 
 
 def record(attempt: int, index: int) -> str:
+    """How the host ended, in its own words."""
     return f"{host(attempt, index)}/record.json"
 
 
@@ -75,6 +79,7 @@ def scratch(attempt: int, index: int) -> str:
 
 
 def log(attempt: int, index: int) -> str:
+    """What the host's program wrote to its standard output and error."""
     return f"{host(attempt, index)}/log"
 
 
@@ -84,6 +89,7 @@ def runner_log(attempt: int, index: int) -> str:
 
 
 def result(attempt: int, index: int) -> str:
+    """What the host's program returned."""
     return f"{host(attempt, index)}/result"
 
 
@@ -103,6 +109,7 @@ def silence(attempt: int, index: int) -> str:
 
 
 def checkpoints(attempt: int) -> str:
+    """The only checkpoints that this attempt writes."""
     return f"{CHECKPOINTS}/{attempt}"
 
 
@@ -112,6 +119,7 @@ def checkpoint_seal(attempt: int, step: int) -> str:
 
 
 def ledger(attempt: int, writer: str, sequence: int) -> str:
+    """What happened when: an event a line; the launcher and each host write their own."""
     return f"{LEDGER}/{attempt}-{writer}-{sequence}.jsonl"
 
 

@@ -26,6 +26,7 @@ class HostPlan:
     """One attempt on one slice, as every host of it reads it.
 
     output: the job's folder.
+    hosts: how many there are.
     platform: `cpu`, `cuda` or `tpu`: what JAX runs on.
     devices_per_host: JAX devices that each host must find.
     gpus: names of a host's GPUs, as `CUDA_VISIBLE_DEVICES` takes them; with `cuda` only.

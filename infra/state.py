@@ -13,14 +13,16 @@ from prefect_tpu.infra.contract import HostRecord, Progress
 
 
 class JobState(StrEnum):
+    """Where a job stands."""
+
     QUEUED = "queued"  # waits for a slice
     STARTING = "starting"  # sent to the hosts, not all of them have met
-    RUNNING = "running"
+    RUNNING = "running"  # all hosts have met
     STOPPING = "stopping"  # the hosts were told to save and leave
     BACKING_OFF = "backing_off"  # waits before the next attempt
-    SUCCEEDED = "succeeded"
-    FAILED = "failed"
-    STOPPED = "stopped"
+    SUCCEEDED = "succeeded"  # it has its value
+    FAILED = "failed"  # it ended without; running it again goes on from its checkpoint
+    STOPPED = "stopped"  # somebody asked for it; running it again goes on from its checkpoint
 
     @property
     def is_final(self) -> bool:
@@ -98,9 +100,11 @@ def move(state: JobState, event: JobEvent) -> JobState:
 
 
 class HostPhase(StrEnum):
+    """How far a host is."""
+
     PENDING = "pending"  # sent, its runner has not started
-    RUNNING = "running"
-    ENDED = "ended"
+    RUNNING = "running"  # its runner has started
+    ENDED = "ended"  # its runner has left
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
