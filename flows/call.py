@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
-from prefect_tpu.infra.errors import JobFailed, UsageError
+from prefect_tpu.flows.asking import Asked, ask, parameters
+from prefect_tpu.flows.options import Options, Path
+from prefect_tpu.infra.errors import JobFailed, PlatformError, PrefectTpuError
 from prefect_tpu.infra.job import JobResult
 from prefect_tpu.infra.launcher import values
-from prefect_tpu.infra.packing import pack_function
-from prefect_tpu.infra.request import default_output, job_folder
-from prefect_tpu.infra.storage import LocalStorage, open_storage
+from prefect_tpu.infra.storage import LocalStorage
 
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import State
@@ -27,10 +25,10 @@ def train(
     accelerator: str = "cpu",
     *,
     params: Mapping[str, Any] | None = None,
-    data: Mapping[str, str | os.PathLike[str]] | None = None,
+    data: Mapping[str, Path] | None = None,
     name: str | None = None,
-    output: str | os.PathLike[str] | None = None,
-    **options: Any,
+    output: Path | None = None,
+    **options: Unpack[Options],
 ) -> JobResult:
     """Train as one Prefect flow run, and wait for its end.
 
@@ -38,69 +36,79 @@ def train(
         program: a function, or what the flow `train` takes. A function travels
             in the job's payload, never as a Prefect parameter.
         accelerator: such as `v6e-16`, `v5p-2x2x4`, `h100x8` or `cpu`.
-        params: keyword arguments of the function.
+        params: keyword arguments of the function, as JSON.
         data: name → file or folder, laid down for the program to read.
         name: of the job; call with the same name again to go on where it stopped.
         output: folder of all jobs; `$PREFECT_TPU_OUTPUT` or the user's data directory by default.
-        **options: further parameters of the flow `prefect_tpu.flows.train.train`.
+        **options: further parameters of the flow `prefect_tpu.flows.train.train`, and those of its `timing`.
 
     Returns:
         The job's result; `value` is what the leader returned.
 
     Raises:
         UsageError: the call cannot be carried out; the message says what to change.
+        PlatformError: the Prefect server cannot be reached, or the output not be written.
         JobFailed: the job ended without its result, also by being stopped or its run cancelled.
     """
+    own = {"params": params, "data": data, "name": name, "output": output}
+    return with_value(carry_out(ask("train", program, accelerator, {**own, **options})))
+
+
+def carry_out(asked: Asked) -> JobResult:
+    """One run of the flow `train`, here, to its end."""
     # Prefect takes a second to import; shells need it not.
+    import httpx
     from prefect.settings import PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS, temporary_settings
 
     from prefect_tpu.flows.train import train as flow
 
-    params = _mapping("params", params)
-    paths = {key: _path(f"data[{key!r}]", place) for key, place in _mapping("data", data).items()}
-    output = _path("output", output or default_output())
-    if callable(program):
-        name = name or f"t-{secrets.token_hex(6)}"
-        program = _send(program, params, job_folder(output, name))
-    parameters = {"program": program, "accelerator": accelerator, "params": params, "data": paths, "output": output}
-    parameters |= options
+    check_server()
     patience = {PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS: FIRST_SERVER_SECONDS}
     with temporary_settings(set_defaults=patience):
-        return _with_value(_ended(flow(**parameters, name=name or "", return_state=True)))
+        try:
+            state = flow(**parameters(asked.send()), return_state=True)
+        except httpx.HTTPError as exc:
+            raise PlatformError(f"The Prefect server refused the run: {exc}. {_SERVER_ADVICE}") from exc
+        return _ended(state)
 
 
-def _mapping(what: str, given: object) -> dict[str, Any]:
-    found = {} if given is None else given
-    if not isinstance(found, Mapping) or not all(isinstance(key, str) for key in found):
-        raise UsageError(f"{what} is {given!r}: give a dictionary by name, such as {what}={{'name': …}}.")
-    return dict(found)
+_SERVER_ADVICE = (
+    "Start one with `prefect server start` and see that PREFECT_API_URL and PREFECT_API_KEY are its own"
+    " (`prefect config view`); without PREFECT_API_URL there is one for the time of the call."
+)
 
 
-def _path(what: str, given: object) -> str:
-    try:
-        return os.fsdecode(os.fspath(given))  # type: ignore[call-overload]
-    except TypeError:
-        raise UsageError(f"{what} is {given!r}: give the path of a file or folder.") from None
+def check_server() -> None:
+    """Raise `PlatformError` where a Prefect server is named and does not answer."""
+    import httpx
+    from prefect.client.orchestration import get_client
+    from prefect.settings import PREFECT_API_URL
 
-
-def _send(function: Callable[..., Any], params: Mapping[str, Any], folder: str) -> str:
-    """Put the function into the job's payload; the name under which the flow finds it there."""
-    program = pack_function(function, params).send(open_storage(folder))
-    return f"payload:{program.payload}:{program.target}"
+    url = PREFECT_API_URL.value()
+    if url is None:
+        return
+    with get_client(sync_client=True) as client:
+        trouble = client.api_healthcheck()
+    if trouble is not None:
+        shown = httpx.URL(url).copy_with(userinfo=b"")
+        raise PlatformError(f"The Prefect server at {shown} cannot be reached: {trouble}. {_SERVER_ADVICE}")
 
 
 def _ended(state: State[Any]) -> JobResult:
     """The flow's result, or its exception. A run that was cancelled keeps its job's result in its state."""
     stopped = state.is_cancelled() and state.data is not None
-    # Without `_sync` this is a coroutine where an event loop runs, as in a notebook.
-    ended: Any = state.result(raise_on_failure=not stopped, _sync=True)  # type: ignore[call-overload]
+    try:
+        # Without `_sync` this is a coroutine where an event loop runs, as in a notebook.
+        ended: Any = state.result(raise_on_failure=not stopped, _sync=True)  # type: ignore[call-overload]
+    except PrefectTpuError as exc:
+        raise exc.with_traceback(None)  # noqa: B904 -- the same one, without the way through Prefect's engine
     result = JobResult.from_json(ended)
     if result.failure is not None:
         raise JobFailed(result.job, result.failure)
     return result
 
 
-def _with_value(result: JobResult) -> JobResult:
+def with_value(result: JobResult) -> JobResult:
     """The leader's value itself, unpickled where it is more than JSON."""
     last = result.attempts[-1].number
     return replace(result, value=values.load(LocalStorage(result.output), last))

@@ -12,7 +12,7 @@ from prefect.runtime import flow_run
 from prefect.states import Cancelled
 from pydantic import BaseModel, Field
 
-from prefect_tpu.infra.errors import JobFailed
+from prefect_tpu.infra.errors import JobFailed, PrefectTpuError
 from prefect_tpu.infra.job import JobResult, SliceJob, name_from_run
 from prefect_tpu.infra.launcher.driving import Driving, driving
 from prefect_tpu.infra.request import Request, default_output, job_folder
@@ -20,6 +20,7 @@ from prefect_tpu.infra.summary import failing_traceback
 from prefect_tpu.tasks.cancellation import asks_to_stop
 from prefect_tpu.tasks.check_quota import check_quota
 from prefect_tpu.tasks.collect_results import collect_results
+from prefect_tpu.tasks.failing import failed
 from prefect_tpu.tasks.launch_training import launch_training
 from prefect_tpu.tasks.provision_slice import provision_slice
 from prefect_tpu.tasks.release_slice import release_slice
@@ -35,6 +36,7 @@ class Timing(BaseModel):
     join_timeout: float = Field(120.0, gt=0, description="Until all hosts have met.")
     provision_timeout: float = Field(86_400.0, gt=0, description="Until an attempt has a slice.")
     deadline: float | None = Field(None, gt=0, description="From the start of an attempt to its end.")
+    stall_timeout: float | None = Field(1_800.0, gt=0, description="Without a step on any host, until it is ended.")
 
 
 @flow(name="train", description="Train on a slice, through preemptions, to a result.", log_prints=False)
@@ -96,6 +98,13 @@ def train(
             **timing.model_dump(),
         },
     )
+    try:
+        return _carry_out(request)
+    except PrefectTpuError as exc:
+        return failed(exc)
+
+
+def _carry_out(request: Request) -> dict[str, Any] | State[Any]:
     job = stage_data(request)
     check_quota(job, request.output)
     folder, report = job_folder(request.output, job.name), Reporter(get_run_logger())

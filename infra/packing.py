@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
-import inspect
 import io
-import json
-import platform
 import re
 import shutil
 import zipfile
@@ -26,13 +23,12 @@ from prefect_tpu.infra.errors import UsageError
 from prefect_tpu.infra.fingerprint import fingerprint
 from prefect_tpu.infra.job import Program, with_payload
 from prefect_tpu.infra.own_code import code_around, code_of, find_module, parse, siblings
-from prefect_tpu.infra.signatures import check_params, in_source, of_function
+from prefect_tpu.infra.pickling import ASYNCHRONOUS, MOST_BYTES, Arguments, check_callable, name_of, pickles, versions
+from prefect_tpu.infra.signatures import check_params, in_source, is_plain_value, of_function
 from prefect_tpu.infra.storage import Storage
 
-MOST_BYTES = 64 * 2**20
 _FILE = re.compile(r"(?P<place>.+\.py):(?P<name>[A-Za-z_]\w*)")
 _MODULE = re.compile(r"(?P<place>[A-Za-z_]\w*(\.[A-Za-z_]\w*)*):(?P<name>[A-Za-z_]\w*)")
-_ASYNCHRONOUS = "Function {name!r} is asynchronous: give a plain one that calls `asyncio.run({name}(...))`."
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time a zip can carry
 
 
@@ -47,21 +43,21 @@ class Packed:
     payload: bytes | None
     code: str | None = None
 
+    def before(self, storage: Storage) -> Program:
+        """The program as it lies in the job's folder, where it was sent before: of a function the first pickle."""
+        first = None if self.code is None else storage.get(layout.first_payload(self.code))
+        return self.program if first is None else with_payload(self.program, first.decode())
+
     def send(self, storage: Storage) -> Program:
-        """Put the payload into the job's folder, once. The program as it lies there: of a function the first pickle."""
+        """Put the payload into the job's folder, once. The program as it lies there."""
         sha256 = self.program.payload
         if self.payload is None or sha256 is None:
             return self.program
-        if self.code is None:
+        if self.code is None or storage.get(layout.first_payload(self.code)) is None:
             storage.put_if_absent(layout.payload(sha256), self.payload)
-            return self.program
-        name = layout.first_payload(self.code)
-        if storage.get(name) is None:
-            storage.put_if_absent(layout.payload(sha256), self.payload)
-            storage.put_if_absent(name, sha256.encode())
-        first = storage.get(name)
-        assert first is not None, "written above"
-        return with_payload(self.program, first.decode())
+        if self.code is not None:
+            storage.put_if_absent(layout.first_payload(self.code), sha256.encode())
+        return self.before(storage)
 
 
 def pack(target: str, params: Mapping[str, Any], arguments: Sequence[str]) -> Packed:
@@ -80,30 +76,19 @@ def pack(target: str, params: Mapping[str, Any], arguments: Sequence[str]) -> Pa
     return _command(target, arguments)
 
 
-def pack_function(function: Callable[..., Any], params: Mapping[str, Any]) -> Packed:
-    """Pack a Python function by value, with the code of its own that it imports."""
-    import cloudpickle
-
-    if inspect.iscoroutinefunction(function):
-        raise UsageError(_ASYNCHRONOUS.format(name=function.__name__))
-    check_params(of_function(function), params)
-    try:
-        pickled = cloudpickle.dumps(function)
-    except Exception as exc:
-        name = getattr(function, "__qualname__", repr(function))
-        raise UsageError(
-            f"Function {name!r} cannot be sent: {exc}. Open files, locks and connections inside the function instead."
-        ) from exc
-    versions = {"python": ".".join(platform.python_version_tuple()[:2]), "cloudpickle": cloudpickle.__version__}
-    files = {
-        Payload.FUNCTION: pickled,
-        Payload.VERSIONS: json.dumps(versions, sort_keys=True).encode(),
-        **code_around(function),
-    }
-    program = Program(kind="function", target=getattr(function, "__qualname__", "function"), params=dict(params))
-    packed = _packed(program, files)  # first: it refuses what is too large to look at
-    code = hashlib.sha256(_zip({**files, Payload.FUNCTION: fingerprint(pickled).encode()})).hexdigest()
-    return replace(packed, code=code)
+def pack_function(
+    function: Callable[..., Any], params: Mapping[str, Any], arguments: Arguments | None = None
+) -> Packed:
+    """Pack a Python function by value, with what it is called with and the code of its own that it imports."""
+    check_callable(function)
+    if arguments is None:
+        check_params(of_function(function), params)
+    program = Program(kind="function", target=name_of(function), params=dict(params))  # refuses what is no JSON
+    sent = pickles(function, arguments)
+    files = {Payload.VERSIONS: versions(), **code_around(function, sent)}
+    packed = _packed(program, {**files, **sent})  # first: it refuses what is too large to look at
+    said = {name: fingerprint(raw).encode() for name, raw in sent.items()}
+    return replace(packed, code=hashlib.sha256(_zip({**files, **said})).hexdigest())
 
 
 def packed_before(sha256: str, name: str, params: Mapping[str, Any]) -> Packed:
@@ -165,10 +150,12 @@ def _zip(files: Mapping[str, bytes]) -> bytes:
 def _check_function(path: Path, name: str, params: Mapping[str, Any]) -> None:
     tree = parse(path)
     if any(isinstance(node, ast.AsyncFunctionDef) and node.name == name for node in tree.body):
-        raise UsageError(_ASYNCHRONOUS.format(name=name))
+        raise UsageError(ASYNCHRONOUS.format(name=name))
     if name not in _names(tree):
         functions = sorted(n.name for n in tree.body if isinstance(n, ast.FunctionDef))
         raise UsageError(f"{path} has no function {name!r}. It has: {', '.join(functions) or 'none'}.")
+    if is_plain_value(tree, name):
+        raise UsageError(f"{name!r} in {path} is a value, not a function: name one that can be called.")
     check_params(in_source(tree, name), params)
 
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
 from prefect_tpu.infra import packing, staging
@@ -55,15 +56,24 @@ def prepare(request: Request, copied: Callable[[int], None] = lambda _: None) ->
     Raises `UsageError` for whatever the person can mend, before anything is written.
     """
     storage = open_storage(request.output).inside(check_name(request.name))
-    _check_drills(request)
-    packed = _pack(request)
-    job = _job(request, packed, data={})
-    _check_free(storage, job, request.data)
+    packed = _checked(request, storage)
     staged = {name: staging.stage(source, request.output, copied).sha256 for name, source in request.data.items()}
     job = _job(request, packed, data=staged)
     history.check_if_stored(storage, job)
     packed.send(storage)
     return job
+
+
+def check(request: Request) -> None:
+    """Raise `UsageError` for whatever the person can mend, but for the data itself; nothing is written."""
+    _checked(request, open_storage(request.output).inside(check_name(request.name)))
+
+
+def _checked(request: Request, storage: LocalStorage) -> packing.Packed:
+    _check_drills(request)
+    packed = _pack(request)
+    _check_free(storage, _job(request, packed, data={}), request.data)
+    return packed
 
 
 def _check_free(storage: LocalStorage, job: SliceJob, names: Iterable[str]) -> None:
@@ -72,6 +82,15 @@ def _check_free(storage: LocalStorage, job: SliceJob, names: Iterable[str]) -> N
     if stored is not None:
         data = {name: stored.data.get(name, "") for name in names}
         history.check_if_stored(storage, replace(job, data=data))
+
+
+def _check_output(output: Path) -> None:
+    """Whether the folder of all jobs is there or may be made; what else the disk refuses it says itself."""
+    there = next(place for place in (output, *output.parents) if place.exists())
+    if not there.is_dir():
+        raise UsageError(f"Output {output} cannot be a folder: {there} is a file. Name another folder.")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise UsageError(f"Output {output} cannot be written: {there} forbids it. Change that or name another folder.")
 
 
 def _check_drills(request: Request) -> None:

@@ -7,9 +7,11 @@ from prefect.cache_policies import NO_CACHE
 
 from prefect_tpu.infra.job import SliceJob
 from prefect_tpu.infra.request import Request, prepare
+from prefect_tpu.tasks.failing import telling_failures
 
 
 @task(name="stage_data", task_run_name="stage_data", cache_policy=NO_CACHE, persist_result=False)
+@telling_failures
 def stage_data(request: Request) -> SliceJob:
     """The job with everything it needs in place; unchanged data is not copied again."""
     copied: list[int] = []

@@ -9,7 +9,7 @@ import pytest
 from prefect_tpu.infra import layout
 from prefect_tpu.infra.contract import HostRecord, ResultInfo
 from prefect_tpu.infra.errors import PlatformError
-from prefect_tpu.infra.host.program import encode
+from prefect_tpu.infra.host.values import encode
 from prefect_tpu.infra.launcher import values
 from prefect_tpu.infra.storage import LocalStorage
 

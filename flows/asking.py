@@ -1,0 +1,129 @@
+"""What does a Python call ask for? Checked before anything is written or Prefect is loaded."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from prefect_tpu.flows.options import OF_RUN, OF_TRAIN, PLAIN, TIMING, check_names
+from prefect_tpu.infra.errors import UsageError
+from prefect_tpu.infra.job import Program
+from prefect_tpu.infra.packing import Packed, pack_function
+from prefect_tpu.infra.pickling import Arguments, check_callable
+from prefect_tpu.infra.request import Request, check, default_output, job_folder
+from prefect_tpu.infra.storage import open_storage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A request that can be carried out, and the function that must be sent before; None where it is named."""
+
+    request: Request
+    function: Packed | None
+
+    @property
+    def folder(self) -> str:
+        """The job's folder."""
+        return job_folder(self.request.output, self.request.name)
+
+    def send(self) -> Request:
+        """Put the function into the job's folder. The request as it finds the function there."""
+        if self.function is None:
+            return self.request
+        return replace(self.request, program=_sent(self.function.send(open_storage(self.folder))))
+
+
+def ask(
+    caller: str,
+    program: str | Callable[..., Any],
+    accelerator: str,
+    options: Mapping[str, Any],
+    arguments: Arguments | None = None,
+) -> Asked:
+    """What a call of `caller` asks for.
+
+    Raises `UsageError`, which says what to change; then nothing has been written.
+    """
+    check_names(caller, options, OF_RUN if arguments else OF_TRAIN)
+    name = options.get("name") or f"t-{secrets.token_hex(6)}"
+    output = _path("output", options.get("output") or default_output())
+    params, function = _mapping("params", options.get("params")), None
+    if not isinstance(program, str):
+        check_callable(program)
+        function = pack_function(program, params, arguments)
+        program = _sent(function.before(open_storage(job_folder(output, name))))
+    request = Request(
+        name=name,
+        program=program,
+        accelerators=(accelerator, *_words("fallback_accelerators", options)),
+        output=output,
+        params=params,
+        arguments=_words("arguments", options),
+        data={name: _path(f"data[{name!r}]", place) for name, place in _mapping("data", options.get("data")).items()},
+        settings=_settings(options),
+    )
+    check(request)
+    return Asked(request=request, function=function)
+
+
+def parameters(request: Request) -> dict[str, Any]:
+    """The same as parameters of the flow `train`."""
+    timing = {name: value for name, value in request.settings.items() if name in TIMING}
+    plain = {name: value for name, value in request.settings.items() if name not in TIMING}
+    return {
+        "program": request.program,
+        "accelerator": request.accelerators[0],
+        "fallback_accelerators": list(request.accelerators[1:]),
+        "params": dict(request.params),
+        "data": dict(request.data),
+        "name": request.name,
+        "output": request.output,
+        "arguments": list(request.arguments),
+        "timing": timing,
+        **plain,
+        "drills": list(request.settings.get("drills", ())),
+    }
+
+
+def _sent(program: Program) -> str:
+    """The name under which the flow finds a function in the job's folder: callables are no Prefect parameters."""
+    return f"payload:{program.payload}:{program.target}"
+
+
+def _settings(options: Mapping[str, Any]) -> dict[str, Any]:
+    timing = options.get("timing") or {}
+    dump = getattr(timing, "model_dump", None)
+    given = _mapping("timing", timing if dump is None else dump(exclude_unset=True))
+    if unknown := sorted(set(given) - set(TIMING)):
+        raise UsageError(f"timing has no field {unknown[0]!r}. It has: {', '.join(TIMING)}.")
+    plain = {name: options[name] for name in (*PLAIN, *TIMING) if name in options}
+    settings = {**given, **plain}
+    if "env" in settings:
+        settings["env"] = _mapping("env", settings["env"])
+    if "drills" in settings:
+        settings["drills"] = _words("drills", settings)
+    return settings
+
+
+def _mapping(what: str, given: object) -> dict[str, Any]:
+    found = {} if given is None else given
+    if not isinstance(found, Mapping) or not all(isinstance(key, str) for key in found):
+        raise UsageError(f"{what} is {given!r}: give a dictionary by name, such as {what}={{'name': …}}.")
+    return dict(found)
+
+
+def _words(what: str, options: Mapping[str, Any]) -> tuple[str, ...]:
+    given = options.get(what) or ()
+    if isinstance(given, str) or not isinstance(given, Sequence) or not all(isinstance(word, str) for word in given):
+        raise UsageError(f"{what} is {given!r}: give a list of text, such as {what}=['…'].")
+    return tuple(given)
+
+
+def _path(what: str, given: object) -> str:
+    try:
+        return os.fsdecode(os.fspath(given))  # type: ignore[call-overload]
+    except TypeError:
+        raise UsageError(f"{what} is {given!r}: give the path of a file or folder.") from None

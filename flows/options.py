@@ -1,0 +1,60 @@
+"""Which options does a Python call take?"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, TypedDict
+
+from prefect_tpu.infra.errors import UsageError
+
+if TYPE_CHECKING:
+    from prefect_tpu.flows.train import Timing
+
+Path = str | os.PathLike[str]
+PLAIN = ("env", "checkpoint_every", "max_preemptions", "max_failures", "drills")
+TIMING = ("grace", "orphan_after", "join_timeout", "provision_timeout", "deadline", "stall_timeout")
+
+
+class Options(TypedDict, total=False):
+    """Further options of `train`, `submit` and `run`: the flow `prefect_tpu.flows.train.train` says what they mean.
+
+    Each field of `timing` may be given by itself too.
+    """
+
+    fallback_accelerators: Sequence[str]
+    arguments: Sequence[str]
+    env: Mapping[str, str]
+    checkpoint_every: float
+    max_preemptions: int
+    max_failures: int
+    drills: Sequence[str]
+    timing: Timing | Mapping[str, float | None]
+    grace: float
+    orphan_after: float
+    join_timeout: float
+    provision_timeout: float
+    deadline: float | None
+    stall_timeout: float | None
+
+
+class RunOptions(Options, total=False):
+    """Options of `run`: those of `train` but `params`, which a call gives as its arguments."""
+
+    data: Mapping[str, Path] | None
+    name: str | None
+    output: Path | None
+
+
+OF_RUN = ("accelerator", "gather", *RunOptions.__annotations__)
+OF_TRAIN = ("program", "accelerator", "params", "data", "name", "output", *Options.__annotations__)
+
+
+def check_names(caller: str, options: Iterable[str], known: Sequence[str]) -> None:
+    """Raise `UsageError` for an option that `caller` does not have, with the nearest one."""
+    for name in options:
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            hint = f"Did you mean {near[0]!r}?" if near else f"It has: {', '.join(known)}."
+            raise UsageError(f"{caller}() has no option {name!r}. {hint}")
