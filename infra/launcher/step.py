@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from prefect_tpu.infra.errors import Failure, FailureKind
 from prefect_tpu.infra.job import AttemptSummary, SliceJob
 from prefect_tpu.infra.policy import capacity, restarts
-from prefect_tpu.infra.policy.failures import classify, failure
+from prefect_tpu.infra.policy.failures import classify, failure, is_decided
 from prefect_tpu.infra.state import HostPhase, JobState, Observation, Offer
 
 SETTLE_SECONDS = 2.0  # after the first host's failure: time for the others to say what they saw
@@ -165,11 +165,13 @@ def _never_left(view: View, seen: Observation) -> Failure | None:
 
 
 def _is_settled(live: Live) -> bool:
-    """A host failed and the others had their time: what they may still say is a consequence.
+    """A host failed, and what the others may still say is a consequence: they had their time, or the cause is known.
 
     Hosts that were told to leave get their grace instead: they are saving.
     """
-    return live.failing_for is not None and live.failing_for >= SETTLE_SECONDS and not _is_leaving(live)
+    if live.failing_for is None or live.observation is None or _is_leaving(live):
+        return False
+    return live.failing_for >= SETTLE_SECONDS or is_decided(live.observation)
 
 
 def _has_nothing_to_save(live: Live, seen: Observation) -> bool:

@@ -83,6 +83,16 @@ def classify(observation: Observation) -> Failure | None:
     return failure(FailureKind.UNKNOWN, "The hosts lost each other and none says why.", evidence=evidence)
 
 
+def is_decided(observation: Observation) -> bool:
+    """Whether nothing that the living hosts may still say can be the cause: another host is gone.
+
+    Only a notice to leave outranks that, and hosts that had one are saving.
+    """
+    ended = [host for host in observation.hosts if host.has_ended]
+    is_leaving = _told_to_leave(ended) is not None or _platform_took_it(ended) is not None
+    return not is_leaving and _host_is_gone(ended) is not None
+
+
 _Cause = tuple[FailureKind, int | None, str] | None
 
 

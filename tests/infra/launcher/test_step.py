@@ -55,6 +55,7 @@ def left(host: int, code: int, **changes: Any) -> HostObservation:
 
 DONE = left(0, ExitCode.DONE)
 TOLD = left(1, ExitCode.PREEMPTED, stop_reason="notice")
+RAISED = left(1, ExitCode.PROGRAM_RAISED)
 
 
 def live(*hosts: HostObservation, **changes: Any) -> Live:
@@ -94,8 +95,11 @@ TABLE: dict[str, tuple[View, type[Action], dict[str, object]]] = {
     "running": (view(live=live(RUNNING, RUNNING)), Watch, {}),
     "one host is done": (view(live=live(DONE, RUNNING)), Watch, {}),
     "all are done": (view(live=live(DONE, DONE)), Close, {"failure": None}),
-    "a host failed just now": (view(live=live(RUNNING, GONE, failing_for=SETTLE_SECONDS - 0.1)), Watch, {}),
-    "a host failed a while ago": (view(live=live(RUNNING, GONE, failing_for=SETTLE_SECONDS)), Close, {}),
+    "a host failed just now": (view(live=live(RUNNING, RAISED, failing_for=SETTLE_SECONDS - 0.1)), Watch, {}),
+    "a host failed a while ago": (view(live=live(RUNNING, RAISED, failing_for=SETTLE_SECONDS)), Close, {}),
+    "a host is gone": (view(live=live(RUNNING, GONE, failing_for=0.0)), Close, {}),
+    "a host is gone while the hosts leave": (
+        view(live=live(RUNNING, GONE, failing_for=0.0, stopping_for=0.5)), Watch, {}),
     "others save after a notice": (view(live=live(RUNNING, TOLD, failing_for=SETTLE_SECONDS)), Watch, {}),
     "others never leave after one": (view(live=live(RUNNING, TOLD, failing_for=BEYOND_GRACE)), Close, {}),
     "stop asked": (view(live=live(RUNNING), is_stop_asked=True), TellToLeave, {}),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from prefect_tpu.infra.contract import ExitCode, HostRecord, ProgramError, Progress, StopReason
 from prefect_tpu.infra.errors import Failure, FailureKind
-from prefect_tpu.infra.policy.failures import ADVICE, RETRYABLE, classify, failure
+from prefect_tpu.infra.policy.failures import ADVICE, RETRYABLE, classify, failure, is_decided
 from prefect_tpu.infra.state import HostObservation, HostPhase, Observation
 
 Kind = FailureKind
@@ -208,3 +208,34 @@ def test_whatever_the_hosts_say_there_is_a_verdict_exactly_where_one_failed(host
     assert (found is not None) == seen.has_failure
     if found and any(h.has_ended and h.record is None for h in hosts):
         assert found.kind is not FailureKind.PROGRAM_ERROR
+
+
+DECIDED = {
+    "gone without a record": ([running(0), gone(1, signal=9)], True),
+    "its program was killed from outside": ([running(0), by_signal(1, signal.SIGKILL)], True),
+    "gone while others had a notice": ([running(0), gone(1), told(2, ExitCode.PREEMPTED, StopReason.NOTICE)], False),
+    "gone while the job stops": ([running(0), gone(1), told(2, ExitCode.STOPPED, StopReason.STOP)], False),
+    "the platform took it": ([running(0), gone(1, disruption="node deleted")], False),
+    "raised": ([running(0), raised(1)], False),
+    "crashed": ([running(0), by_signal(1, signal.SIGSEGV)], False),
+    "lost its peer": ([running(0), lost_peer(1)], False),
+    "nobody has ended": ([running(0), running(1)], False),
+}
+
+
+@pytest.mark.parametrize(("hosts", "wanted"), DECIDED.values(), ids=DECIDED)
+def test_a_host_that_is_gone_decides(hosts: list[HostObservation], wanted: bool) -> None:
+    assert is_decided(Observation(attempt=1, hosts=tuple(hosts))) is wanted
+
+
+LATER = st.sampled_from([done, raised, lost_peer, gone, lambda host: by_signal(host, signal.SIGABRT)])
+
+
+@given(st.lists(LATER, min_size=2, max_size=2))
+def test_what_is_decided_stays_whatever_the_others_say(ways: list[Any]) -> None:
+    first = Observation(attempt=1, hosts=(gone(0), running(1), running(2)))
+    last = Observation(attempt=1, hosts=(gone(0), *(way(host) for host, way in enumerate(ways, 1))))
+    assert is_decided(first)
+    before, after = classify(first), classify(last)
+    assert before is not None and after is not None
+    assert (before.kind, before.host) == (after.kind, after.host)
