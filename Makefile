@@ -17,7 +17,7 @@ PYTHON = $(shell .ci/find-python)
 STAMP := $(VENV)/.ready-$(shell { cat pyproject.toml; pwd; } | cksum | cut -d ' ' -f 1)
 COMPILER_STAMP := $(COMPILER_VENV)/.ready-$(shell pwd | cksum | cut -d ' ' -f 1)
 
-.PHONY: help setup setup-compiler demo check test test-slices test-prefect test-compiler bench
+.PHONY: help setup setup-compiler demo check test test-slices test-prefect test-compiler bench docs
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 24
@@ -50,6 +50,9 @@ test-compiler: $(STAMP) $(COMPILER_STAMP) ## every accelerator name, asked of Go
 
 bench: $(STAMP) ## how long our own part takes
 	$(BIN)/python tests/bench/run.py
+
+docs: $(STAMP) ## writes the reference anew from the code
+	$(BIN)/python docs/generator
 
 $(STAMP):
 	@[ -n "$(PYTHON)" ] || { .ci/find-python --explain; exit 1; }
