@@ -1,121 +1,91 @@
-"""`prefect-tpu run`: drive one job from a shell, show how it goes, and leave with its exit code."""
+"""Drive one job from a shell, show how it goes, and leave with its exit status: `run`, `attach` and `stop` do."""
 
 from __future__ import annotations
 
 import json
-import secrets
-import signal
 import sys
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from types import FrameType
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
 
-from prefect_tpu.flows.progress import show_end, showing
+import typer
+
+from prefect_tpu.flows.ending import show_end
+from prefect_tpu.flows.interrupts import Interrupts, TimeIsOver
+from prefect_tpu.flows.progress import Display, showing
+from prefect_tpu.flows.shell.exit_status import ExitStatus, TimedOut, of_end
 from prefect_tpu.flows.streams import answer
 from prefect_tpu.infra import layout
-from prefect_tpu.infra.errors import PrefectTpuError, UsageError
-from prefect_tpu.infra.job import JobResult
+from prefect_tpu.infra.job import JobResult, SliceJob
+from prefect_tpu.infra.launcher import history
 from prefect_tpu.infra.launcher.driving import Detach, drive_to_end, driving
-from prefect_tpu.infra.launcher.history import attempt_numbers, is_stop_asked
-from prefect_tpu.infra.request import Request, default_output, job_folder, prepare
+from prefect_tpu.infra.launcher.lease import driver_of
+from prefect_tpu.infra.request import Request, job_folder, prepare
 from prefect_tpu.infra.storage import LocalStorage
 from prefect_tpu.infra.summary import draw_loss
 
-HEED_AFTER_SECONDS = 1.5  # a second interrupt within this time finds hosts that have not been told to leave
-SUCCEEDED, FAILED, WRONG_CALL, INTERRUPTED, TERMINATED = 0, 1, 2, 130, 143
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
-    """The command line of `run`, parsed."""
+class Task:
+    """What a command does with one job.
 
-    target: str
-    accelerators: tuple[str, ...]
-    arguments: tuple[str, ...] = ()
-    name: str | None = None
-    params: Mapping[str, Any] = field(default_factory=dict)
-    data: Mapping[str, str] = field(default_factory=dict)
-    output: str | None = None
-    checkpoint_every: float = 600.0
-    drills: tuple[str, ...] = ()
+    get: the job, prepared or read; it may tell the display what it copies.
+    goes_on: a job that had ended badly begins again; else every end is the end.
+    timeout: seconds, after which the job is let go.
+    """
 
-    def request(self) -> Request:
-        return Request(
-            name=self.name or f"t-{secrets.token_hex(6)}",
-            program=self.target,
-            accelerators=self.accelerators,
-            output=self.output or default_output(),
-            params=self.params,
-            arguments=self.arguments,
-            data=self.data,
-            settings={"checkpoint_every": self.checkpoint_every, "drills": self.drills},
-        )
+    name: str
+    folder: str
+    get: Callable[[Display], SliceJob]
+    goes_on: bool
+    timeout: float | None = None
 
 
-class Interrupts:
-    """What the terminal's interrupts mean: the first stops the job, the second leaves it running."""
-
-    def __init__(self) -> None:
-        self.reason: str | None = None
-        self._heed_at = 0.0
-
-    def asks_to_stop(self) -> str | None:
-        return self.reason if time.monotonic() >= self._heed_at else None
-
-    @contextmanager
-    def caught(self) -> Iterator[None]:
-        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-        signal.signal(signal.SIGINT, self._interrupt)
-        signal.signal(signal.SIGTERM, _terminate)
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-
-    def _interrupt(self, number: int, frame: FrameType | None) -> None:
-        if self.reason is not None:
-            raise Detach
-        self._heed_at = time.monotonic() + HEED_AFTER_SECONDS
-        self.reason = "interrupted at the terminal"
-        sys.stderr.write("\nStopping: the hosts save and leave. Interrupt again to leave the job running.\n")
+def carry_out(request: Request, *, as_json: bool) -> ExitStatus:
+    """Run a job to its end: begun, found running, or gone on with."""
+    folder = job_folder(request.output, request.name)
+    task = Task(name=request.name, folder=folder, get=lambda shown: prepare(request, shown.copied), goes_on=True)
+    return _to_its_end(task, as_json=as_json)
 
 
-def _terminate(number: int, frame: FrameType | None) -> None:
-    """The hosts save and leave; the job keeps no end, so running it again goes on."""
-    sys.exit(TERMINATED)
+def attach(storage: LocalStorage, job: SliceJob, *, as_json: bool, timeout: float | None = None) -> ExitStatus:
+    """Follow a job that is there to its end; where nobody drives it, this process does."""
+    return _to_its_end(there(storage, job, timeout), as_json=as_json)
 
 
-def carry_out(wish: Wish, *, as_json: bool) -> int:
-    """Run the job to its end. Returns the exit status."""
-    interrupts = Interrupts()
-    try:
-        request = wish.request()
-        with interrupts.caught():
-            result = _drive(request, interrupts)
-    except Detach:
-        sys.stderr.write(_how_to_go_on(request))
-        return INTERRUPTED
-    except PrefectTpuError as exc:
-        if not as_json:
-            raise
-        answer(json.dumps({"error": str(exc)}), advice=str(exc))
-        return WRONG_CALL if isinstance(exc, UsageError) else FAILED
+def there(storage: LocalStorage, job: SliceJob, timeout: float | None) -> Task:
+    """To follow a job that is there."""
+    return Task(name=job.name, folder=storage.url, get=lambda _: job, goes_on=False, timeout=timeout)
+
+
+def _to_its_end(task: Task, *, as_json: bool) -> ExitStatus:
+    result, interrupts = follow(task)
     _show(result, as_json=as_json)
     if interrupts.reason is not None and result.state == "stopped":
-        return INTERRUPTED
-    return SUCCEEDED if result.state == "succeeded" else FAILED
+        return ExitStatus.INTERRUPTED
+    return of_end(result.state)
 
 
-def _drive(request: Request, interrupts: Interrupts) -> JobResult:
-    with showing(request.name, request.params.get("steps")) as display:
-        job = prepare(request, display.copied)
-        folder = job_folder(request.output, job.name)
-        with driving(job, folder, display.heard, interrupts.asks_to_stop) as driven:
-            return drive_to_end(driven)
+def follow(task: Task) -> tuple[JobResult, Interrupts]:
+    """The job's end, and whether it was interrupted on its way there.
+
+    Raises `TimedOut`, or leaves with the status of an interrupt, where the job was let go before.
+    """
+    interrupts = Interrupts(drives=task.goes_on)
+    storage = LocalStorage(task.folder)
+    try:
+        with interrupts.caught(task.timeout), showing(task.name, task.folder) as display:
+            job = task.get(display)
+            with driving(job, task.folder, display.heard, interrupts.asks_to_stop, goes_on=task.goes_on) as driven:
+                interrupts.drives = True
+                result = drive_to_end(driven)
+                interrupts.end_of_waiting()
+    except TimeIsOver:
+        over = f"Job {task.name!r} has no end after {task.timeout:.0f} s."
+        raise TimedOut(f"{over} {_how_it_stands(storage, task.name)}") from None
+    except Detach:
+        sys.stderr.write(f"{_how_it_stands(storage, task.name)}\n")
+        raise typer.Exit(ExitStatus.INTERRUPTED) from None
+    return result, interrupts
 
 
 def _show(result: JobResult, *, as_json: bool) -> None:
@@ -126,14 +96,17 @@ def _show(result: JobResult, *, as_json: bool) -> None:
         answer(json.dumps(result.to_json()), advice=f"It is kept in {kept}; run the same command to see it again.")
 
 
-def _how_to_go_on(request: Request) -> str:
-    folder = job_folder(request.output, request.name)
-    again = f"run the same command with --name {request.name}"
-    if not attempt_numbers(LocalStorage(folder)):
-        return f"Job {request.name!r} had not begun: nothing of it runs.\nTo begin it, {again}.\n"
-    if is_stop_asked(LocalStorage(folder)):
-        return f"Job {request.name!r} in {folder} was told to stop and leaves by itself.\nTo go on later, {again}.\n"
+def _how_it_stands(storage: LocalStorage, name: str) -> str:
+    """What becomes of a job that was let go, and how to come back to it."""
+    again, attach = f"run the same command with --name {name}", f"prefect-tpu attach {name}"
+    driver = driver_of(storage)
+    if driver is not None and not driver.is_this_process:
+        return f"Job {name!r} runs on in {storage.url}, driven by {driver}.\nTo follow it: {attach}"
+    if not history.attempt_numbers(storage):
+        return f"Job {name!r} had not begun: nothing of it runs.\nTo begin it, {again}."
+    if history.is_stop_asked(storage):
+        return f"Job {name!r} in {storage.url} was told to stop and leaves by itself.\nTo go on later, {again}."
     return (
-        f"Job {request.name!r} runs on in {folder}.\n"
-        f"To attach, {again}; its hosts save and leave if nobody does within a minute.\n"
+        f"Job {name!r} runs on in {storage.url}; its hosts save and leave if nobody drives it within a minute.\n"
+        f"To drive it: {attach} --output {storage.root.parent}"
     )

@@ -88,9 +88,12 @@ class Backend(Protocol):
         ...
 
     def logs(
-        self, handle: Handle, hosts: tuple[int, ...] | None = None, follow: bool = False
+        self, handle: Handle, hosts: tuple[int, ...] | None = None, follow: bool = False, tail: int | None = None
     ) -> AsyncGenerator[LogLine, None]:
-        """Lines of the given hosts (all by default), in the order each host wrote them."""
+        """Lines of the given hosts (all by default), in the order each host wrote them.
+
+        tail: how many last lines of each host to begin with; all by default.
+        """
         ...
 
     async def stop(self, handle: Handle) -> None:

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, Mapping
-from pathlib import Path
 
 import anyio
 
@@ -17,6 +16,7 @@ from prefect_tpu.infra.accelerators import Slice, resolve
 from prefect_tpu.infra.backends import local_limits
 from prefect_tpu.infra.backends.base import Attempt, Handle, Held, LogLine, Plan, Refused
 from prefect_tpu.infra.backends.local_gpus import machine_gpus, share
+from prefect_tpu.infra.backends.local_logs import last_lines, read_lines
 from prefect_tpu.infra.backends.local_ports import free_port
 from prefect_tpu.infra.backends.local_processes import is_alive, kill_marked, notice_withheld
 from prefect_tpu.infra.backends.local_slices import (
@@ -204,15 +204,15 @@ class LocalBackend:
         return is_alive(contract.read_json(raw, "started.json")["pid"], mark)
 
     async def logs(
-        self, handle: Handle, hosts: tuple[int, ...] | None = None, follow: bool = False
+        self, handle: Handle, hosts: tuple[int, ...] | None = None, follow: bool = False, tail: int | None = None
     ) -> AsyncGenerator[LogLine, None]:
         wanted = range(handle["hosts"]) if hosts is None else hosts
-        positions = dict.fromkeys(wanted, 0)
+        logs = {host: LocalStorage(handle["output"]).path(layout.log(handle["attempt"], host)) for host in wanted}
+        positions = {host: 0 if tail is None else last_lines(path, tail) for host, path in logs.items()}
         while True:
             has_ended = self._look(handle).has_ended  # before reading: what was written until now is then read
-            for host in wanted:
-                path = LocalStorage(handle["output"]).path(layout.log(handle["attempt"], host))
-                lines, positions[host] = _read_lines(path, positions[host], whole=not has_ended)
+            for host, path in logs.items():
+                lines, positions[host] = read_lines(path, positions[host], whole=not has_ended)
                 for text in lines:
                     yield LogLine(host=host, text=text)
             if has_ended or not follow:
@@ -273,18 +273,5 @@ def _mark(output: str, attempt: int) -> str:
 def _last_words(handle: Handle, host: int) -> str:
     """What a runner wrote last, where it wrote anything: a healthy one is silent."""
     log = LocalStorage(handle["output"]).path(layout.runner_log(handle["attempt"], host))
-    lines, _ = _read_lines(log, 0, whole=False)
+    lines, _ = read_lines(log, 0, whole=False)
     return f"; it said: {lines[-1]}" if lines else ""
-
-
-def _read_lines(path: Path, position: int, *, whole: bool) -> tuple[list[str], int]:
-    """New lines of a file and where to go on; with `whole`, a line without its end waits."""
-    try:
-        with path.open("rb") as file:
-            file.seek(position)
-            raw = file.read()
-    except FileNotFoundError:
-        return [], position
-    if whole:
-        raw = raw[: raw.rfind(b"\n") + 1]
-    return raw.decode(errors="replace").splitlines(), position + len(raw)

@@ -1,0 +1,54 @@
+"""What does a person see when a job has ended? The attempts, the value or the failure, and where everything lies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+
+from prefect_tpu.flows.picture import attempts
+from prefect_tpu.infra import layout
+from prefect_tpu.infra.errors import FailureKind
+from prefect_tpu.infra.job import JobResult
+from prefect_tpu.infra.summary import failing_traceback, notes
+
+
+def show_end(result: JobResult, picture: Path | None) -> None:
+    """The end of a job, on standard error. `picture`: where its loss was drawn."""
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    if result.attempts:
+        console.print(attempts(result.attempts))
+    console.print(verdict(result), markup=False)
+    if result.failure is not None:
+        console.print(result.failure.advice, markup=False)
+        console.print(_traceback(result), markup=False, end="")
+    for line in notes(result):
+        console.print(line, markup=False)
+    console.print(f"output: {result.output}", markup=False)
+    if picture is not None:
+        console.print(f"loss:   {picture}", markup=False)
+
+
+def verdict(result: JobResult) -> str:
+    """One line: `digits succeeded: 0.97`, `digits failed: host_lost on host 2: …`, `digits stopped: …`."""
+    if result.failure is None:
+        return f"{result.job} {result.state}: {result.value}"
+    if result.failure.kind is FailureKind.STOPPED:
+        return f"{result.job} {result.state}: {result.failure.message} {saved(result)}"
+    where = "" if result.failure.host is None else f" on host {result.failure.host}"
+    return f"{result.job} {result.state}: {result.failure.kind}{where}: {result.failure.message}"
+
+
+def saved(result: JobResult) -> str:
+    """What a stopped job goes on from."""
+    steps = [attempt.saved_step for attempt in result.attempts if attempt.saved_step is not None]
+    return f"Step {max(steps)} is saved." if steps else "No step was saved."
+
+
+def _traceback(result: JobResult) -> str:
+    """The end of the failing host's traceback, and where its whole log is."""
+    failure = result.failure
+    if failure is None or failure.host is None or not result.attempts:
+        return ""
+    log = f"{result.output}/{layout.log(result.attempts[-1].number, failure.host)}"
+    return "\n".join([*filter(None, [failing_traceback(result)]), f"log: {log}", ""])

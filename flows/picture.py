@@ -1,0 +1,144 @@
+"""How does a job look on a terminal? One picture, drawn from its status: `run`, `attach` and `status` show it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Group, RenderableType
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from prefect_tpu.flows.shell.durations import clock, written
+from prefect_tpu.infra.contract import Activity, Progress
+from prefect_tpu.infra.job import AttemptSummary
+from prefect_tpu.infra.launcher.status import HostStatus, JobStatus
+from prefect_tpu.infra.state import HostPhase, JobState
+from prefect_tpu.infra.summary import steps as count_steps
+
+STYLES = {
+    JobState.QUEUED: "yellow",
+    JobState.STARTING: "cyan",
+    JobState.RUNNING: "cyan",
+    JobState.STOPPING: "yellow",
+    JobState.BACKING_OFF: "yellow",
+    JobState.SUCCEEDED: "green",
+    JobState.FAILED: "red",
+    JobState.STOPPED: "yellow",
+}
+COLUMNS = ("ATTEMPT", "ACCELERATOR", "ENDED AS", "HOST", "TOOK", "STEPS", "SAVED", "LOST", "AGAIN")
+BAR_WIDTH = 24
+MARKS = {HostPhase.PENDING: ("○", "dim"), HostPhase.RUNNING: ("●", "green"), HostPhase.ENDED: ("■", "dim")}
+
+
+def head(seen: JobStatus, *, took: float, state: JobState | None = None) -> Text:
+    """`digits · attempt 2 on v6e-16 · running · 1:05`."""
+    state = state or seen.state
+    attempt = f"attempt {seen.attempt} on {seen.accelerator}" if seen.attempt else seen.accelerator
+    return Text.assemble((seen.name, "bold"), f" · {attempt} · ", (_words(state), STYLES[state]), f" · {clock(took)}")
+
+
+def picture(seen: JobStatus, *, took: float, state: JobState | None = None, left: float | None = None) -> Group:
+    """The whole of it: where the job stands, its steps, its hosts, and who is silent."""
+    lines: list[RenderableType] = [head(seen, took=took, state=state)]
+    report = progress(seen)
+    if report.step is not None and not seen.state.is_final:
+        lines.append(_bar(seen, report, left))
+    if seen.hosts and not seen.state.is_final:
+        lines += [_hosts(seen.hosts), *(Text(line, style="yellow") for line in silent(seen.hosts))]
+    return Group(*lines)
+
+
+def progress(seen: JobStatus) -> Progress:
+    """Of the whole job: the furthest step and save of any host, the leader's metrics."""
+    metrics = seen.hosts[0].progress.metrics if seen.hosts else {}
+    return Progress(step=seen.step, saved_step=seen.saved_step, metrics=metrics)
+
+
+def told(report: Progress) -> str:
+    """`step 41, loss 0.31, step 40 saved`; empty where there was no report."""
+    if report.step is None:
+        return ""
+    metrics = "".join(f", {name} {value:.4g}" for name, value in report.metrics.items())
+    saved = "nothing saved yet" if report.saved_step is None else f"step {report.saved_step} saved"
+    return f"step {report.step}{metrics}, {saved}"
+
+
+def silent(hosts: Sequence[HostStatus]) -> list[str]:
+    """`host 2 silent for 40s, compiling`: one line for all that do the same, and none for who only waits for them."""
+    groups: dict[tuple[Activity, str], list[int]] = {}
+    for host in hosts:
+        if host.silent_seconds is not None and host.phase is HostPhase.RUNNING:
+            what = (host.activity or Activity.UNKNOWN, written(host.silent_seconds))
+            groups.setdefault(what, []).append(host.host)
+    return [_silence(numbers, activity, since) for (activity, since), numbers in groups.items()]
+
+
+def _silence(numbers: Sequence[int], activity: Activity, since: str) -> str:
+    who = f"host {numbers[0]}" if len(numbers) == 1 else f"hosts {', '.join(map(str, numbers))}"
+    doing = "" if activity is Activity.UNKNOWN else f", {activity}"
+    return f"{who} silent for {since}{doing}"
+
+
+def attempts(ended: Sequence[AttemptSummary]) -> Table:
+    """One row per attempt that has ended."""
+    table = Table(*COLUMNS, box=None, header_style="bold", padding=(0, 2, 0, 0), pad_edge=False)
+    for attempt, count in zip(ended, count_steps(ended), strict=True):
+        host = attempt.failure.host if attempt.failure else None
+        span = "" if attempt.first_step is None else f"{attempt.first_step}–{attempt.last_step}"
+        table.add_row(
+            str(attempt.number),
+            attempt.accelerator,
+            attempt.outcome,
+            "" if host is None else str(host),
+            written((attempt.ended or attempt.started) - attempt.started),
+            span,
+            "" if attempt.saved_step is None else str(attempt.saved_step),
+            str(count.lost),
+            str(count.again),
+        )
+    return table
+
+
+def _bar(seen: JobStatus, report: Progress, left: float | None) -> RenderableType:
+    text = told(report)
+    if seen.steps is None:
+        return Text(text)
+    assert report.step is not None
+    done = min(report.step + 1, seen.steps)
+    rest = "" if left is None else f", {clock(left)} left"
+    line = Table.grid(padding=(0, 1))
+    line.add_row(
+        ProgressBar(total=seen.steps, completed=done, width=BAR_WIDTH),
+        Text(f"{100 * done // seen.steps} %"),
+        Text(f"{text.replace(f'step {report.step}', f'step {report.step} of {seen.steps}', 1)}{rest}"),
+    )
+    return line
+
+
+def _hosts(hosts: Sequence[HostStatus]) -> Text:
+    text = Text("hosts ")
+    for host in hosts:
+        mark, style = MARKS[host.phase]
+        text.append(f"{mark} ", style="red" if has_failed(host) else style)
+    return text.append(_count(hosts))
+
+
+def _count(hosts: Sequence[HostStatus]) -> str:
+    """`4 running`, `1 starting, 3 running`: what the marks stand for."""
+    words = [_phase(host) for host in hosts]
+    return ", ".join(f"{words.count(word)} {word}" for word in dict.fromkeys(words))
+
+
+def _phase(host: HostStatus) -> str:
+    if host.phase is HostPhase.RUNNING:
+        return "running" if host.joined else "starting"
+    return "failed" if has_failed(host) else host.phase.value
+
+
+def has_failed(host: HostStatus) -> bool:
+    return host.phase is HostPhase.ENDED and host.exit_code != 0
+
+
+def _words(state: JobState) -> str:
+    return state.value.replace("_", " ")

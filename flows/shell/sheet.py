@@ -1,0 +1,145 @@
+"""How does one job stand, in full, and what is to be done next? `prefect-tpu status`."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+
+import typer
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from prefect_tpu.flows.picture import attempts, has_failed, picture, silent
+from prefect_tpu.flows.shell.durations import written
+from prefect_tpu.flows.shell.found import found
+from prefect_tpu.infra import layout
+from prefect_tpu.infra.job import SliceJob
+from prefect_tpu.infra.launcher.status import HostStatus, JobStatus, read_status
+from prefect_tpu.infra.state import HostPhase, JobState
+from prefect_tpu.infra.storage import LocalStorage
+
+WATCH_SECONDS = 1.0
+
+
+def show(name: str, output: str | None, *, watch: bool, as_json: bool) -> None:
+    """Print the sheet, or a JSON object; with `watch` on each change until the job has its end."""
+    storage, job = found(name, output)
+    if as_json:
+        for seen in _seen(storage, watch):
+            typer.echo(json.dumps(seen.to_json()))
+        return
+    console = Console(highlight=False)
+    if watch and console.is_terminal:
+        with Live(console=console, auto_refresh=False) as live:
+            for seen in _seen(storage, watch):
+                live.update(sheet(seen, job, storage, time.time()), refresh=True)
+        return
+    for seen in _seen(storage, watch):
+        console.print(sheet(seen, job, storage, time.time()), soft_wrap=not console.is_terminal)
+
+
+def _seen(storage: LocalStorage, watch: bool) -> Iterator[JobStatus]:
+    """What is seen of the job: once, or whenever it has changed."""
+    before = None
+    while True:
+        seen = read_status(storage.url)
+        if seen != before:
+            before = seen
+            yield seen
+        if not watch or seen.state.is_final:
+            return
+        time.sleep(WATCH_SECONDS)
+
+
+def sheet(seen: JobStatus, job: SliceJob, storage: LocalStorage, now: float) -> Group:
+    """Everything a person may want to know of a job, in the order in which it is asked."""
+    parts: list[RenderableType] = [picture(seen, took=_lasted(seen, now)), _facts(seen, job, storage, now)]
+    if seen.hosts:
+        parts += [Text(), _hosts(seen.hosts)]
+    if seen.attempts:
+        parts += [Text(), attempts(seen.attempts)]
+    if seen.failure is not None:
+        parts += [Text(), Text(f"{seen.failure.kind}: {seen.failure.message}", style="red"), Text(seen.failure.advice)]
+    return Group(*parts, Text(), *(Text(line) for line in advice(seen)))
+
+
+def _lasted(seen: JobStatus, now: float) -> float:
+    return (seen.changed if seen.state.is_final else now) - seen.began
+
+
+def _facts(seen: JobStatus, job: SliceJob, storage: LocalStorage, now: float) -> Table:
+    table = Table.grid(padding=(0, 2))
+    driver = "nobody" if seen.is_abandoned else seen.driver
+    rows = {
+        "program": " ".join([job.program.target, *job.program.arguments]),
+        "driven by": driver,
+        "value": None if seen.value is None else json.dumps(seen.value),
+        "saved": None if seen.saved_step is None else f"step {seen.saved_step}",
+        "changed": f"{written(now - seen.changed)} ago",
+        "drills": ", ".join(_drills(job, storage)) or None,
+        "files": seen.output,
+    }
+    for name, value in rows.items():
+        if value is not None:
+            table.add_row(name, Text(value, overflow="fold"))
+    return table
+
+
+def _drills(job: SliceJob, storage: LocalStorage) -> Iterator[str]:
+    for index, drill in enumerate(job.drills):
+        struck = storage.get(layout.drill(index)) is not None
+        yield f"{drill} ({'has struck' if struck else 'is to come'})"
+
+
+def _hosts(hosts: Sequence[HostStatus]) -> Table:
+    table = Table("HOST", "STATE", "STEP", "SAVED", "METRICS", box=None, header_style="bold", pad_edge=False)
+    for host in hosts:
+        report = host.progress
+        table.add_row(
+            str(host.host),
+            Text(_state(host), style="red" if has_failed(host) else ""),
+            _number(report.step),
+            _number(report.saved_step),
+            ", ".join(f"{name} {value:.4g}" for name, value in report.metrics.items()),
+        )
+    return table
+
+
+def _state(host: HostStatus) -> str:
+    if host.phase is HostPhase.ENDED:
+        code = "without a readable record" if host.exit_code is None else f"exit {host.exit_code}"
+        return f"ended, {code}" + (f" ({host.stop_reason})" if host.stop_reason else "")
+    if said := silent([host]):
+        return said[0].partition(" ")[2].partition(" ")[2]
+    return "starting" if host.phase is HostPhase.RUNNING and not host.joined else host.phase.value
+
+
+def _number(step: int | None) -> str:
+    return "-" if step is None else str(step)
+
+
+def advice(seen: JobStatus) -> list[str]:
+    """What to do next, as commands to copy."""
+    name = seen.name
+    match seen.state:
+        case JobState.SUCCEEDED:
+            return [f"What it wrote: prefect-tpu logs {name}"]
+        case JobState.FAILED:
+            return [f"Why: prefect-tpu logs {name}{_failed_host(seen)} --tail 30", *_again(name)]
+        case JobState.STOPPED:
+            return _again(name)
+    if seen.is_abandoned:
+        return [f"Nobody drives it. To go on: prefect-tpu attach {name}", f"To end it:  prefect-tpu stop {name}"]
+    return [f"Follow it: prefect-tpu attach {name}", f"Stop it:   prefect-tpu stop {name}"]
+
+
+def _failed_host(seen: JobStatus) -> str:
+    host = seen.failure.host if seen.failure else None
+    return f" --host {host}" if host else ""
+
+
+def _again(name: str) -> list[str]:
+    return [f"To go on from its newest checkpoint: run the same command with --name {name}"]

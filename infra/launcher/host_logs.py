@@ -1,0 +1,89 @@
+"""What did the hosts of a job write, and what do they write now? Over all its attempts, without driving it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from dataclasses import dataclass
+
+import anyio
+
+from prefect_tpu.infra.backends import open_backend
+from prefect_tpu.infra.errors import UsageError
+from prefect_tpu.infra.launcher import history
+from prefect_tpu.infra.launcher.status import read_status
+from prefect_tpu.infra.storage import LocalStorage
+
+LOOK_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which lines.
+
+    hosts: all of them where it is None.
+    attempt: the newest where it is None.
+    follow: go on with what is written, and with later attempts where none was named, to the job's end.
+    tail: how many last lines of each host to begin with; all where it is None.
+    """
+
+    hosts: tuple[int, ...] | None = (0,)
+    attempt: int | None = None
+    follow: bool = False
+    tail: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One line of one host in one attempt."""
+
+    attempt: int
+    host: int
+    text: str
+
+
+async def lines(storage: LocalStorage, wanted: Wanted) -> AsyncIterator[Line]:
+    """The lines, in the order each host wrote them. Raises `UsageError` for an attempt or host that is not there."""
+    job = history.read_job(storage)
+    backend = open_backend(job.backend if job else "local")
+    number, tail = _first(storage, wanted), wanted.tail
+    while number is not None or wanted.follow:
+        if number is not None:
+            plan = history.read_plan(storage, number)
+            _check_hosts(wanted, plan.hosts, number)
+            written = backend.logs(backend.attach(plan), wanted.hosts, wanted.follow, tail)
+            async with aclosing(written):
+                async for line in written:
+                    yield Line(attempt=number, host=line.host, text=line.text)
+            tail = None  # of later attempts nothing was missed
+        if not wanted.follow or wanted.attempt is not None:
+            return
+        number = await _next(storage, after=number or 0)
+        if number is None:
+            return
+
+
+def _first(storage: LocalStorage, wanted: Wanted) -> int | None:
+    numbers = history.attempt_numbers(storage)
+    if wanted.attempt is None or wanted.attempt in numbers:
+        return wanted.attempt or max(numbers, default=None)
+    there = f"It has attempts {numbers[0]} to {numbers[-1]}." if numbers else "It has not begun."
+    raise UsageError(f"The job in {storage.url} has no attempt {wanted.attempt}. {there}")
+
+
+def _check_hosts(wanted: Wanted, hosts: int, attempt: int) -> None:
+    for host in wanted.hosts or ():
+        if host >= hosts:
+            raise UsageError(f"Attempt {attempt} has no host {host}: it has {hosts}, counted from 0.")
+
+
+async def _next(storage: LocalStorage, *, after: int) -> int | None:
+    """Wait for a later attempt; None once the job has its end, or nobody is there to begin one."""
+    while True:
+        later = [number for number in history.attempt_numbers(storage) if number > after]
+        if later:
+            return later[0]
+        seen = read_status(storage.url)
+        if seen.state.is_final or seen.is_abandoned:
+            return None
+        await anyio.sleep(LOOK_SECONDS)
