@@ -70,6 +70,7 @@ def check(request: Request) -> None:
 
 
 def _checked(request: Request, storage: LocalStorage) -> packing.Packed:
+    _check_output(open_storage(request.output).root)
     _check_drills(request)
     packed = _pack(request)
     _check_free(storage, _job(request, packed, data={}), request.data)
@@ -86,7 +87,7 @@ def _check_free(storage: LocalStorage, job: SliceJob, names: Iterable[str]) -> N
 
 def _check_output(output: Path) -> None:
     """Whether the folder of all jobs is there or may be made; what else the disk refuses it says itself."""
-    there = next(place for place in (output, *output.parents) if place.exists())
+    there = next(place for place in (output, *output.parents) if os.path.exists(place))
     if not there.is_dir():
         raise UsageError(f"Output {output} cannot be a folder: {there} is a file. Name another folder.")
     if not os.access(there, os.W_OK | os.X_OK):

@@ -29,6 +29,7 @@ _JSON_WORDS = {
     "dict": "an object",
 }
 _LONGEST_VALUE = 60
+_WRITTEN_OUT = ast.Constant | ast.List | ast.Tuple | ast.Dict | ast.Set | ast.JoinedStr
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +72,25 @@ def in_source(tree: ast.Module, name: str) -> Signature | None:
     parameters = tuple(map(_written, plain, defaults))
     named = (*parameters[len(taken.posonlyargs) :], *map(_written, taken.kwonlyargs, taken.kw_defaults))
     return Signature(function=name, by_position=parameters[: len(taken.posonlyargs)], by_name=named)
+
+
+def is_plain_value(tree: ast.Module, name: str) -> bool:
+    """Whether what a module binds to a name last is written out, such as a number or a list: nothing to call."""
+    bound = [node for node in tree.body if name in _bound_by(node)]
+    return (
+        bool(bound) and isinstance(bound[-1], ast.Assign | ast.AnnAssign) and isinstance(bound[-1].value, _WRITTEN_OUT)
+    )
+
+
+def _bound_by(node: ast.stmt) -> set[str]:
+    """Names that a statement binds, wherever in it, those of the functions inside it too."""
+    stored = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and _is_stored(n)}
+    defined = {n.name for n in ast.walk(node) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)}
+    return (
+        stored
+        | defined
+        | {a.asname or a.name for n in ast.walk(node) if isinstance(n, ast.ImportFrom) for a in n.names}
+    )
 
 
 def of_function(function: Callable[..., Any]) -> Signature | None:

@@ -139,6 +139,7 @@ _ADVICE = {
     errno.EACCES: _FORBIDDEN,
     errno.EPERM: _FORBIDDEN,
     errno.EROFS: _FORBIDDEN,
+    errno.ENOENT: "Nothing can be made there: name another folder.",
     errno.EISDIR: "A folder lies where a file must be: move it away.",
     errno.ENAMETOOLONG: "Name a folder with a shorter path.",
 }
