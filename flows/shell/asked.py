@@ -70,7 +70,7 @@ def _params(given: Sequence[str]) -> Iterator[tuple[str, object]]:
 def _value(text: str) -> object:
     try:
         value: object = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
     return value
 
