@@ -14,6 +14,11 @@ __version__ = "0.1.0"
 _HOME = {
     # asking for a job
     "train": "prefect_tpu.flows.call",
+    "run": "prefect_tpu.flows.run",
+    "submit": "prefect_tpu.flows.job",
+    "attach": "prefect_tpu.flows.job",
+    "Job": "prefect_tpu.flows.job",
+    "JobStatus": "prefect_tpu.infra.launcher.status",
     "SliceJob": "prefect_tpu.infra.job",
     "JobResult": "prefect_tpu.infra.job",
     "Slice": "prefect_tpu.infra.accelerators",
@@ -26,9 +31,12 @@ _HOME = {
     "report": "prefect_tpu.infra.training.report",
     "info": "prefect_tpu.infra.training.info",
     # what can go wrong
+    "Conflict": "prefect_tpu.infra.errors",
     "Failure": "prefect_tpu.infra.errors",
     "FailureKind": "prefect_tpu.infra.errors",
     "JobFailed": "prefect_tpu.infra.errors",
+    "NoSuchJob": "prefect_tpu.infra.errors",
+    "PlatformError": "prefect_tpu.infra.errors",
     "Preempted": "prefect_tpu.infra.errors",
     "PrefectTpuError": "prefect_tpu.infra.errors",
     "UsageError": "prefect_tpu.infra.errors",
@@ -38,16 +46,24 @@ __all__ = ["__version__", *_HOME]
 
 if TYPE_CHECKING:  # the same table for type checkers and editors; a house test compares the two
     from prefect_tpu.flows.call import train as train
+    from prefect_tpu.flows.job import Job as Job
+    from prefect_tpu.flows.job import attach as attach
+    from prefect_tpu.flows.job import submit as submit
+    from prefect_tpu.flows.run import run as run
     from prefect_tpu.infra.accelerators import Slice as Slice
     from prefect_tpu.infra.accelerators import resolve as resolve
+    from prefect_tpu.infra.errors import Conflict as Conflict
     from prefect_tpu.infra.errors import Failure as Failure
     from prefect_tpu.infra.errors import FailureKind as FailureKind
     from prefect_tpu.infra.errors import JobFailed as JobFailed
+    from prefect_tpu.infra.errors import NoSuchJob as NoSuchJob
+    from prefect_tpu.infra.errors import PlatformError as PlatformError
     from prefect_tpu.infra.errors import Preempted as Preempted
     from prefect_tpu.infra.errors import PrefectTpuError as PrefectTpuError
     from prefect_tpu.infra.errors import UsageError as UsageError
     from prefect_tpu.infra.job import JobResult as JobResult
     from prefect_tpu.infra.job import SliceJob as SliceJob
+    from prefect_tpu.infra.launcher.status import JobStatus as JobStatus
     from prefect_tpu.infra.training.checkpoints import checkpoints as checkpoints
     from prefect_tpu.infra.training.info import info as info
     from prefect_tpu.infra.training.join import join as join

@@ -1,0 +1,205 @@
+"""`prefect_tpu.submit` and `attach`: a job that goes on when its caller ends, in any process's hands."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Unpack
+
+from prefect_tpu.flows.asking import ask
+from prefect_tpu.flows.background import is_driven, start_driver
+from prefect_tpu.flows.call import with_value
+from prefect_tpu.flows.options import Options, Path
+from prefect_tpu.infra import layout
+from prefect_tpu.infra.errors import JobFailed, PlatformError, UsageError
+from prefect_tpu.infra.job import JobResult
+from prefect_tpu.infra.launcher import history
+from prefect_tpu.infra.launcher.jobs import find_job
+from prefect_tpu.infra.launcher.logs import Tail, tails
+from prefect_tpu.infra.launcher.status import JobStatus, read_status
+from prefect_tpu.infra.request import default_output, prepare
+from prefect_tpu.infra.state import JobState
+from prefect_tpu.infra.storage import LocalStorage
+from prefect_tpu.infra.summary import failing_traceback
+
+LOOK_SECONDS = 0.2
+MOST_DRIVERS = 10  # started by one call: one that always dies is a defect, not bad luck
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Job:
+    """A job by its name and its folder; any process may hold one.
+
+    A driver in the background brings it to its end. Where that one was killed,
+    whoever waits for the job starts another.
+    """
+
+    name: str
+    folder: str
+
+    def __repr__(self) -> str:
+        output, _ = os.path.split(self.folder)
+        return f"attach({self.name!r}, output={output!r})"
+
+    def status(self) -> JobStatus:
+        """How the job stands, by its files."""
+        return read_status(self.folder)
+
+    def done(self) -> bool:
+        """Whether the job has its end: succeeded, failed or stopped."""
+        return self._end() is not None
+
+    def result(self, timeout: float | None = None) -> JobResult:
+        """Wait for the end of the job.
+
+        Args:
+            timeout: seconds to wait; the job runs on after them.
+
+        Returns:
+            The result; `value` is what the leader returned.
+
+        Raises:
+            JobFailed: the job ended without its result, also by being stopped.
+            TimeoutError: it has not ended yet.
+            PlatformError: nobody drives it, and no driver can be started.
+        """
+        result = self._wait(timeout)
+        if result.failure is not None:
+            raise JobFailed(self.name, result.failure, traceback=failing_traceback(result))
+        return with_value(result)
+
+    def logs(self, host: int | None = None, *, follow: bool = False) -> Iterator[str]:
+        """What the hosts printed in the newest attempt, line by line.
+
+        Args:
+            host: one of them; by default all, and each line says whose it is where there are several.
+            follow: go on as lines are written, through later attempts, until the job has its end.
+        """
+        care, attempt = _Care(self), 0
+        opened: list[Tail] = []
+        while True:
+            is_over = not follow or self.done()  # asked first: what is printed until then is seen below
+            later = [number for number in history.attempt_numbers(self._storage) if number > attempt]
+            for tail in opened:
+                yield from tail.lines(to_end=is_over or bool(later))
+            if later:
+                attempt = later[0] if attempt else later[-1]
+                opened = tails(self._storage, attempt, self._hosts(attempt, host))
+            elif is_over:
+                return
+            else:
+                care.see_to_it()
+                time.sleep(LOOK_SECONDS)
+
+    def stop(self, *, wait: bool = True) -> None:
+        """Stop the job: its hosts save and leave. Run it again by its name to go on.
+
+        Args:
+            wait: return once the job has its end; else once somebody sees to it.
+        """
+        if self.done():
+            return
+        history.ask_to_stop(self._storage, "stopped by Job.stop()")  # first, so that nobody begins another attempt
+        if wait:
+            self._wait(None)
+        else:
+            _Care(self).see_to_it()
+
+    @property
+    def _storage(self) -> LocalStorage:
+        return LocalStorage(self.folder)
+
+    def _end(self) -> JobResult | None:
+        return history.read_result(self._storage)
+
+    def _wait(self, timeout: float | None) -> JobResult:
+        care, give_up = _Care(self), time.monotonic() + (math.inf if timeout is None else timeout)
+        while (end := self._end()) is None:
+            care.see_to_it()
+            if time.monotonic() > give_up:
+                raise TimeoutError(f"Job {self.name!r} has not ended after {timeout:g} s; it runs on.")
+            time.sleep(LOOK_SECONDS)
+        return end
+
+    def _hosts(self, attempt: int, host: int | None) -> Sequence[int]:
+        count = history.read_plan(self._storage, attempt).hosts
+        if host is not None and not 0 <= host < count:
+            raise UsageError(f"Job {self.name!r} has no host {host}: it has {count}, counted from 0.")
+        return range(count) if host is None else [host]
+
+
+class _Care:
+    """Sees to it that somebody drives the job while one call waits for it."""
+
+    def __init__(self, job: Job) -> None:
+        self._job, self._started = job, 0
+
+    def see_to_it(self) -> None:
+        """Start a driver where nobody drives a job that has no end."""
+        storage = LocalStorage(self._job.folder)
+        if is_driven(storage) or self._job.done():
+            return
+        if self._started == MOST_DRIVERS:
+            raise PlatformError(
+                f"Job {self._job.name!r} had {self._started} drivers and each ended before the job did."
+                f" {storage.path(layout.DRIVER_LOG)} says why."
+            )
+        self._started += 1
+        start_driver(storage)
+
+
+def submit(
+    program: str | Callable[..., Any],
+    accelerator: str = "cpu",
+    *,
+    params: Mapping[str, Any] | None = None,
+    data: Mapping[str, Path] | None = None,
+    name: str | None = None,
+    output: Path | None = None,
+    **options: Unpack[Options],
+) -> Job:
+    """Start a job in the background, without Prefect, and come back at once.
+
+    It goes on when this process ends. A job of that name that runs already is
+    adopted, and one that failed or was stopped goes on.
+
+    Args:
+        program: as of `train`.
+        accelerator: as of `train`.
+        params: keyword arguments of the function, as JSON.
+        data: name → file or folder, laid down for the program to read.
+        name: of the job, by which `attach` finds it.
+        output: folder of all jobs; `$PREFECT_TPU_OUTPUT` or the user's data directory by default.
+        **options: as of `train`.
+
+    Returns:
+        The job, once it is driven.
+
+    Raises:
+        UsageError: the call cannot be carried out; the message says what to change.
+        PlatformError: the driver does not start, or the output cannot be written.
+    """
+    own = {"params": params, "data": data, "name": name, "output": output}
+    asked = ask("submit", program, accelerator, {**own, **options})
+    wanted, storage = prepare(asked.send()), LocalStorage(asked.folder)
+    history.enter(storage, wanted)
+    end = history.read_result(storage)
+    if not (is_driven(storage) if end is None else end.state == JobState.SUCCEEDED):
+        start_driver(storage, wanted)
+    return Job(name=wanted.name, folder=storage.url)
+
+
+def attach(name: str, output: Path | None = None) -> Job:
+    """The job of that name, whoever began it.
+
+    Args:
+        name: of the job.
+        output: folder of all jobs; `$PREFECT_TPU_OUTPUT` or the user's data directory by default.
+
+    Raises:
+        UsageError: there is no such job; the message has the nearest name.
+    """
+    return Job(name=name, folder=find_job(os.fspath(output or default_output()), name).url)
