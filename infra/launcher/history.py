@@ -13,7 +13,7 @@ from prefect_tpu.infra.errors import Failure, PlatformError
 from prefect_tpu.infra.job import AttemptSummary, JobResult, SliceJob, check_same
 from prefect_tpu.infra.launcher import rehearsed
 from prefect_tpu.infra.plan import HostPlan
-from prefect_tpu.infra.storage import LocalStorage
+from prefect_tpu.infra.storage import LocalStorage, Storage
 
 _PLAN = re.compile(r"(\d+)")
 _ROUND = re.compile(r"(\d+)\.json")
@@ -44,7 +44,7 @@ def check_stored(storage: LocalStorage, job: SliceJob, *, has_ended: bool = Fals
 
 def read_job(storage: LocalStorage) -> SliceJob | None:
     raw = storage.get(layout.JOB)
-    with _said_where(storage, layout.JOB):
+    with said_where(storage, layout.JOB):
         return None if raw is None else SliceJob.from_json(raw)
 
 
@@ -53,7 +53,7 @@ def read_result(storage: LocalStorage) -> JobResult | None:
     raw = storage.get(layout.RESULT)
     if raw is None:
         return None
-    with _said_where(storage, layout.RESULT):
+    with said_where(storage, layout.RESULT):
         result = JobResult.from_json(contract.read_json(raw, layout.RESULT))
     return replace(result, output=storage.url)  # the folder may have been moved since
 
@@ -110,7 +110,7 @@ def read_plan(storage: LocalStorage, number: int) -> HostPlan:
     raw = storage.get(layout.plan(number))
     if raw is None:
         raise PlatformError(f"{layout.plan(number)} is missing from {storage.url}: the attempt cannot be followed.")
-    with _said_where(storage, layout.plan(number)):
+    with said_where(storage, layout.plan(number)):
         return HostPlan.from_json(raw)
 
 
@@ -119,7 +119,7 @@ def read_outcome(storage: LocalStorage, number: int) -> AttemptSummary | None:
     raw = storage.get(layout.outcome(number))
     if raw is None:
         return None
-    with _said_where(storage, layout.outcome(number)):
+    with said_where(storage, layout.outcome(number)):
         data = contract.read_json(raw, layout.outcome(number))
         return AttemptSummary.from_json({key: value for key, value in data.items() if key != "version"})
 
@@ -132,8 +132,9 @@ def judge(storage: LocalStorage, number: int, failure: Failure | None) -> Failur
     """
     name = layout.verdict(number)
     storage.put_if_absent(name, contract.write_json({"failure": failure and failure.to_json()}))
-    first = contract.read_json(storage.get(name) or b"", name)["failure"]
-    return first and Failure.from_json(first)
+    with said_where(storage, name), contract.reading(name):
+        first = contract.read_json(storage.get(name) or b"", name)["failure"]
+        return first and Failure.from_json(first)
 
 
 def write_outcome(storage: LocalStorage, summary: AttemptSummary) -> None:
@@ -171,7 +172,7 @@ def is_stop_asked(storage: LocalStorage) -> bool:
 
 
 @contextmanager
-def _said_where(storage: LocalStorage, name: str) -> Iterator[None]:
+def said_where(storage: Storage, name: str) -> Iterator[None]:
     """Damage is mended by hand, so whoever reads of it must find the file."""
     try:
         yield

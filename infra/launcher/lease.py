@@ -115,6 +115,6 @@ def _parse(raw: bytes | None) -> Driver | None:
         return None
     try:
         data = json.loads(raw)
-        return Driver(token=data["token"], host=data["host"], pid=data["pid"], born=data["born"])
+        return Driver(token=str(data["token"]), host=str(data["host"]), pid=int(data["pid"]), born=float(data["born"]))
     except (ValueError, KeyError, TypeError):
         return None  # damaged: as good as no lease

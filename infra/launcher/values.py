@@ -73,7 +73,8 @@ def _record(storage: Storage, attempt: int, host: int) -> HostRecord:
     raw = storage.get(name)
     if raw is None:
         raise _lost(storage, name)
-    return HostRecord.from_json(raw)
+    with history.said_where(storage, name):
+        return HostRecord.from_json(raw)
 
 
 def _checked(storage: Storage, name: str, info: ResultInfo) -> bytes:
