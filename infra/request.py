@@ -69,6 +69,16 @@ def check(request: Request) -> None:
     _checked(request, open_storage(request.output).inside(check_name(request.name)))
 
 
+def imagine(request: Request) -> tuple[SliceJob, packing.Packed]:
+    """The job and what would travel with it; everything is read and checked, nothing is written."""
+    storage = open_storage(request.output).inside(check_name(request.name))
+    packed = _checked(request, storage)
+    data = {name: staging.measure(source, request.output)[0] for name, source in request.data.items()}
+    job = _job(request, packed, data=data)
+    history.check_if_stored(storage, job)
+    return job, packed
+
+
 def _checked(request: Request, storage: LocalStorage) -> packing.Packed:
     _check_output(open_storage(request.output).root)
     _check_drills(request)
@@ -96,6 +106,8 @@ def _check_output(output: Path) -> None:
 
 def _check_drills(request: Request) -> None:
     """A drill on a host that no slice has would never strike, and nobody would notice."""
+    for wrong in (name for name in request.accelerators if not isinstance(name, str)):
+        raise UsageError(f"Accelerator {wrong!r} is no text: give a name such as 'v6e-16' or 'cpu'.")
     dialect = request.settings.get("dialect", "google")
     hosts = {name: resolve(name, dialect=dialect).hosts for name in request.accelerators}
     for drill in map(parse_drill, request.settings.get("drills", ())):

@@ -43,13 +43,9 @@ def stage(source: str, output: str, copied: Copied = lambda _: None) -> Staged:
         UsageError: the source is not there, is empty, holds what is no file, or changes while it is copied.
         PlatformError: it could not be read or written.
     """
-    if not source:
-        raise UsageError("Data is named by an empty path: give a file or a folder.")
-    path = Path(source).expanduser()
-    _check_apart(path, Path(output).expanduser())
-    files = _files(path)
+    path, files = _found(source, output)
     try:
-        sha256, size = _hash(files, path.is_dir()), sum(file.stat().st_size for file in files.values())
+        sha256, size = _measured(path, files)
         storage = LocalStorage(output)
         target, manifest = storage.path(layout.data(sha256)), f"{layout.data(sha256)}.json"
         if _lies_there(storage.get(manifest), target):
@@ -62,6 +58,27 @@ def stage(source: str, output: str, copied: Copied = lambda _: None) -> Staged:
     except OSError as exc:
         raise PlatformError(f"Could not stage {source} into {output}: {exc.strerror or exc}.") from exc
     return Staged(sha256=sha256, bytes=size, copied=True)
+
+
+def measure(source: str, output: str) -> tuple[str, int]:
+    """The hash and the bytes that data would have; nothing is written. Raises as `stage` does."""
+    path, files = _found(source, output)
+    try:
+        return _measured(path, files)
+    except OSError as exc:
+        raise PlatformError(f"Data {source} cannot be read: {exc.strerror or exc}. Check its permissions.") from exc
+
+
+def _found(source: str, output: str) -> tuple[Path, dict[str, Path]]:
+    if not source:
+        raise UsageError("Data is named by an empty path: give a file or a folder.")
+    path = Path(source).expanduser()
+    _check_apart(path, Path(output).expanduser())
+    return path, _files(path)
+
+
+def _measured(path: Path, files: dict[str, Path]) -> tuple[str, int]:
+    return _hash(files, path.is_dir()), sum(file.stat().st_size for file in files.values())
 
 
 def _lies_there(manifest: bytes | None, target: Path) -> bool:

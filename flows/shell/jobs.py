@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from prefect_tpu.flows.shell import completion
-from prefect_tpu.flows.shell.exit_status import ExitStatus
 from prefect_tpu.flows.shell.options import AsJson, Name, Output, Timeout
 
 Follow = Annotated[bool, typer.Option("--follow", "-f", help="Go on with what is written, to the job's end.")]
@@ -102,4 +101,4 @@ def reap(
     """End what ended jobs left behind: processes, half-written files. Live jobs are never touched."""
     from prefect_tpu.flows.shell.reaping import reap
 
-    raise typer.Exit(reap(output, dry_run=dry_run, as_json=as_json) or ExitStatus.SUCCEEDED)
+    raise typer.Exit(reap(output, dry_run=dry_run, as_json=as_json))

@@ -71,6 +71,10 @@ class Backend(Protocol):
         """Find or make a slice. Never blocks on capacity: asked again until it is held or refused."""
         ...
 
+    def imagine(self, attempt: Attempt, offer: Offer) -> Held | Refused:
+        """The slice as it would be held, for a plan to be shown; takes none."""
+        ...
+
     def plan(self, attempt: Attempt, held: Held) -> Plan:
         """What would be sent; sends nothing."""
         ...

@@ -79,6 +79,10 @@ class LocalBackend:
         held = self._held[attempt.output] = Held(offer=offer, handle={"slice": taken.number})
         return held
 
+    def imagine(self, attempt: Attempt, offer: Offer) -> Held | Refused:
+        short = missing(self.limits(attempt.job, offer, attempt.output))
+        return Refused(reason=short) if short else Held(offer=offer, handle={"slice": 0})
+
     def plan(self, attempt: Attempt, held: Held) -> Plan:
         job = attempt.job
         shape = resolve(held.offer.accelerator, dialect=job.dialect)

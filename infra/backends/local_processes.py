@@ -10,6 +10,7 @@ import contextlib
 import signal
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import psutil
 
@@ -42,11 +43,37 @@ def is_alive(pid: int, mark: str) -> bool:
 def marked(mark: str) -> Iterator[psutil.Process]:
     """All live processes that carry the mark."""
     for process in psutil.process_iter():
-        try:
-            if process.status() != psutil.STATUS_ZOMBIE and process.environ().get(Env.ATTEMPT) == mark:
-                yield process
-        except (psutil.Error, OSError):
-            continue
+        if _mark_of(process) == mark:
+            yield process
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Marked:
+    """The processes of one attempt on this machine; `since` is when the first of them began."""
+
+    mark: str
+    pids: tuple[int, ...]
+    since: float
+
+
+def marked_below(output: str) -> list[Marked]:
+    """All attempts of the jobs in an output that have live processes."""
+    found: dict[str, dict[int, float]] = {}
+    for process in psutil.process_iter():
+        mark = _mark_of(process)
+        if mark is not None and mark.startswith(f"{output}/"):
+            with contextlib.suppress(psutil.Error):  # it ended since
+                found.setdefault(mark, {})[process.pid] = process.create_time()
+    return [
+        Marked(mark=mark, pids=tuple(born), since=min(born.values())) for mark, born in sorted(found.items()) if born
+    ]
+
+
+def _mark_of(process: psutil.Process) -> str | None:
+    try:
+        return None if process.status() == psutil.STATUS_ZOMBIE else process.environ().get(Env.ATTEMPT)
+    except (psutil.Error, OSError):
+        return None
 
 
 def kill_marked(mark: str) -> int:

@@ -69,9 +69,21 @@ class LocalSlices:
         many = "the slice of this machine is" if self._count == 1 else f"all {self._count} slices of this machine are"
         return f"{many} taken by {owners}"
 
+    def owners(self) -> tuple[str | None, ...]:
+        """Who has each slice; None where it is free. Takes none, but for the moment of looking."""
+        return tuple(None if self._is_free(number) else self._owner(number) for number in range(self._count))
+
     def give_back(self, lock: SliceLock) -> None:
         """Close this process's hold; hosts that still live keep theirs."""
         os.close(lock.descriptor)
+
+    def _is_free(self, number: int) -> bool:
+        if not (self._folder / f"{number}.lock").exists():
+            return True
+        descriptor = self._lock(number)
+        if descriptor is not None:
+            os.close(descriptor)
+        return descriptor is not None
 
     def _lock(self, number: int) -> int | None:
         try:

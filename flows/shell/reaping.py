@@ -1,0 +1,46 @@
+"""How is told what is ended or deleted because nobody wants it any more? `prefect-tpu reap`."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import typer
+
+from prefect_tpu.flows.shell.exit_status import ExitStatus
+from prefect_tpu.infra.errors import PlatformError
+from prefect_tpu.infra.launcher.reaping import Finding, find
+from prefect_tpu.infra.request import default_output
+
+
+def reap(output: str | None, *, dry_run: bool, as_json: bool) -> ExitStatus:
+    """End and delete what `find` finds; with `dry_run` only say it."""
+    place = output or default_output()
+    found = find(place)
+    refusals = [] if dry_run else [said for finding in found if (said := _end(finding)) is not None]
+    if as_json:
+        typer.echo(
+            json.dumps({"found": [_told(finding) for finding in found], "ended": not dry_run, "errors": refusals})
+        )
+    else:
+        verb = "would end" if dry_run else "ended"
+        for finding in found:
+            typer.echo(f"{verb} {finding.what}: {finding.why}")
+        if not found:
+            sys.stderr.write(f"Nothing to reap in {place}.\n")
+        for refusal in refusals:
+            sys.stderr.write(f"{refusal}\n")
+    return ExitStatus.PLATFORM if refusals else ExitStatus.SUCCEEDED
+
+
+def _end(finding: Finding) -> str | None:
+    """What stood in the way; one refusal must not keep the rest alive."""
+    try:
+        finding.end()
+    except (PlatformError, OSError) as exc:
+        return f"{finding.what}: {exc}"
+    return None
+
+
+def _told(finding: Finding) -> dict[str, str]:
+    return {"what": finding.what, "why": finding.why}

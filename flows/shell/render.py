@@ -1,0 +1,94 @@
+"""How is shown what would be sent? As lines that read like YAML, or as JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from prefect_tpu.infra.preview import Preview, preview
+from prefect_tpu.infra.request import Request
+
+_SECRET = re.compile(r"key|token|secret|passw|credential|auth", re.IGNORECASE)
+_PLAIN = re.compile(r"[A-Za-z0-9_./]([ -~]*[!-9;-~])?")
+_NUMBER = re.compile(r"[\d.][\d.a-fxoA-FXO_:+-]*")
+HIDDEN = "(hidden)"
+
+
+def written_plan(request: Request, *, as_json: bool) -> str:
+    """What `run` would do, whole."""
+    facts = _facts(preview(request), request)
+    return json.dumps(facts) if as_json else "\n".join(_lines(facts))
+
+
+def _facts(found: Preview, request: Request) -> dict[str, Any]:
+    job = found.job
+    facts: dict[str, Any] = {
+        "job": job.name,
+        "what": found.what,
+        "accelerators": list(job.accelerators),
+        "refused": dict(found.refused),
+        "program": {"kind": job.program.kind, "target": job.program.target, "params": job.program.params},
+        "payload": {
+            "sha256": job.program.payload,
+            "bytes": found.compressed,
+            "files": dict(found.payload),
+        },
+        "data": {name: {"from": request.data[name], "sha256": sha256} for name, sha256 in job.data.items()},
+    }
+    if job.program.arguments:
+        facts["program"]["arguments"] = list(job.program.arguments)
+    if not found.payload:
+        del facts["payload"]
+    return {**{key: value for key, value in facts.items() if value or key == "what"}, **_attempt(found)}
+
+
+def _attempt(found: Preview) -> dict[str, Any]:
+    """The plan that every host reads, and the command of each; what was said above is left out."""
+    if found.plan is None:
+        return {}
+    plan = asdict(found.plan.hosts)
+    for said in ("job", "program", "data", "python"):
+        plan.pop(said)
+    plan["env"] = _without_secrets(plan["env"])
+    hosts = [{"host": number, "command": list(words)} for number, words in enumerate(found.plan.commands)]
+    return {"plan": plan, **({"hosts": hosts} if hosts else {})}
+
+
+def _without_secrets(env: Mapping[str, str]) -> dict[str, str]:
+    """Secrets have no place in `env`; where one got there all the same, it is not shown."""
+    return {name: HIDDEN if _SECRET.search(name) else value for name, value in env.items()}
+
+
+def _lines(value: Mapping[str, Any], indent: str = "") -> Iterator[str]:
+    for key, item in value.items():
+        if isinstance(item, Mapping) and item:
+            yield f"{indent}{key}:"
+            yield from _lines(item, f"{indent}  ")
+        elif key == "command":
+            yield f"{indent}{key}: {shlex.join(item)}"
+        elif isinstance(item, list | tuple) and any(isinstance(part, Mapping) for part in item):
+            yield f"{indent}{key}:"
+            for part in item:
+                first, *rest = _lines(part, f"{indent}    ")
+                yield f"{indent}  - {first.strip()}"
+                yield from rest
+        else:
+            yield f"{indent}{key}: {_scalar(item)}"
+
+
+def _scalar(value: Any) -> str:
+    """As YAML reads it; text bare where it stays the same text."""
+    if isinstance(value, str) and _is_plain(value):
+        return value
+    return json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False)
+
+
+def _is_plain(text: str) -> bool:
+    """Whether YAML reads the bare words as this text: no mark of its own, no number, no truth."""
+    if ": " in text or " #" in text or text.lower() in ("true", "false", "yes", "no", "on", "off", "null"):
+        return False
+    return _PLAIN.fullmatch(text) is not None and _NUMBER.fullmatch(text) is None

@@ -1,0 +1,69 @@
+"""May the processes of an attempt be ended, and why? Only those that nobody can want any more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MARGIN_SECONDS = 30.0  # a runner ends its program itself and then writes its record: it gets this long beyond its due
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Of the attempt's plan, in seconds."""
+
+    grace: float
+    orphan_after: float
+    deadline: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leftover:
+    """What is known of an attempt that has processes on this machine.
+
+    limits: None where its plan is gone.
+    outcome: how the attempt ended; None where it has no outcome.
+    end: how its job ended; None where it has no end.
+    is_driven: somebody drives the job, as far as can be told.
+    undriven_for: seconds since the lease was renewed last, at most those since its processes began.
+    age: seconds since the first of its processes began.
+    """
+
+    attempt: int
+    newest_attempt: int
+    limits: Limits | None
+    outcome: str | None
+    end: str | None
+    is_driven: bool
+    undriven_for: float
+    age: float
+
+
+def why_to_end(found: Leftover) -> str | None:
+    """The reason, for people; None where the processes may live.
+
+    What has just been told to end by its driver gets `MARGIN_SECONDS` to do so.
+    """
+    if found.limits is None:
+        return "its job's folder is gone" if found.age > MARGIN_SECONDS else None
+    if found.is_driven:
+        return _of_driven(found, found.limits)
+    if found.outcome is not None:
+        return f"the attempt has ended ({found.outcome})"
+    if found.end is not None:
+        return f"its job has ended ({found.end})"
+    if found.attempt < found.newest_attempt:
+        return f"attempt {found.newest_attempt} has taken its place"
+    if found.undriven_for > (allowed := found.limits.orphan_after + found.limits.grace + MARGIN_SECONDS):
+        return f"nobody has driven it for {found.undriven_for:.0f} s, and it should have left within {allowed:.0f} s"
+    return _past_deadline(found, found.limits)
+
+
+def _of_driven(found: Leftover, limits: Limits) -> str | None:
+    """Whoever drives ends what has ended itself; what it does not see is a host that heeds no deadline."""
+    return None if found.outcome or found.end else _past_deadline(found, limits)
+
+
+def _past_deadline(found: Leftover, limits: Limits) -> str | None:
+    if limits.deadline is None or found.age <= limits.deadline + limits.grace + MARGIN_SECONDS:
+        return None
+    return f"it is {found.age:.0f} s old, past its deadline of {limits.deadline:.0f} s and its grace"

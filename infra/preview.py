@@ -1,0 +1,86 @@
+"""What would be sent if this were asked for now? Found out without writing or starting anything."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from prefect_tpu.infra.backends import open_backend
+from prefect_tpu.infra.backends.base import Attempt, Plan, Refused
+from prefect_tpu.infra.job import SliceJob
+from prefect_tpu.infra.launcher import checkpoints, history
+from prefect_tpu.infra.request import Request, imagine, job_folder
+from prefect_tpu.infra.state import Offer
+from prefect_tpu.infra.storage import LocalStorage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preview:
+    """A job before it runs.
+
+    what: what would happen, as a sentence.
+    plan: of the attempt that would begin or be followed; None where none would.
+    refused: accelerator → why it is not to be had here.
+    payload: name → bytes of each file that travels; compressed: bytes of the whole.
+    """
+
+    job: SliceJob
+    what: str
+    plan: Plan | None
+    refused: Mapping[str, str]
+    payload: Mapping[str, int]
+    compressed: int
+
+
+def preview(request: Request) -> Preview:
+    """Raises `UsageError` for whatever `run` would refuse."""
+    job, packed = imagine(request)
+    storage = LocalStorage(job_folder(request.output, job.name))
+    what, plan, refused = _next(job, storage)
+    return Preview(
+        job=job,
+        what=what,
+        plan=plan,
+        refused=refused,
+        payload=_sizes(packed.payload),
+        compressed=len(packed.payload or b""),
+    )
+
+
+def _next(job: SliceJob, storage: LocalStorage) -> tuple[str, Plan | None, Mapping[str, str]]:
+    result = history.read_result(storage)
+    if result is not None and result.state == "succeeded":
+        return "The job has succeeded: its result would be returned, nothing would start.", None, {}
+    numbers = history.attempt_numbers(storage)
+    if numbers and history.read_outcome(storage, numbers[-1]) is None:
+        plan = Plan(hosts=history.read_plan(storage, numbers[-1]), commands=())
+        return (
+            f"Attempt {numbers[-1]} was sent already: it would be followed, or ended where its hosts are gone.",
+            plan,
+            {},
+        )
+    return _new_attempt(job, storage, max(numbers, default=0) + 1)
+
+
+def _new_attempt(job: SliceJob, storage: LocalStorage, number: int) -> tuple[str, Plan | None, Mapping[str, str]]:
+    """On the first accelerator that this machine or cluster could give at all."""
+    restore = checkpoints.newest_whole(storage, below=number)
+    attempt = Attempt(job=job, number=number, output=storage.url, restore=restore)
+    backend = open_backend(job.backend)
+    refused: dict[str, str] = {}
+    for name in job.accelerators:
+        held = backend.imagine(attempt, Offer(accelerator=name))
+        if not isinstance(held, Refused):
+            start = "at the beginning" if restore is None else f"after step {restore.step} of attempt {restore.attempt}"
+            return f"Attempt {number} would begin on {name}, {start}.", backend.plan(attempt, held), refused
+        refused[name] = held.reason
+    return "Nothing would start: no accelerator is to be had.", None, refused
+
+
+def _sizes(payload: bytes | None) -> dict[str, int]:
+    if payload is None:
+        return {}
+    with zipfile.ZipFile(io.BytesIO(payload)) as archive:
+        return {entry.filename: entry.file_size for entry in archive.infolist()}
