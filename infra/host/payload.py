@@ -5,9 +5,8 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import platform
+import sys
 import zipfile
-from importlib import metadata
 from pathlib import Path
 
 from prefect_tpu.infra import layout
@@ -45,7 +44,7 @@ def check_versions(folder: Path) -> None:
     promises nothing across its major versions.
     """
     written = json.loads((folder / Payload.VERSIONS).read_text())
-    here = ".".join(platform.python_version_tuple()[:2])
+    here = ".".join(map(str, sys.version_info[:2]))
     if written["python"] != here:
         raise PayloadRefused(
             f"The function was pickled by Python {written['python']} and this host has Python {here}."
@@ -60,6 +59,8 @@ def check_versions(folder: Path) -> None:
 
 
 def _cloudpickle_version() -> str | None:
+    from importlib import metadata  # a third of a host's start, and only where a function was sent
+
     try:
         return metadata.version("cloudpickle")
     except metadata.PackageNotFoundError:
