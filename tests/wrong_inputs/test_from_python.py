@@ -1,0 +1,87 @@
+"""Wrong calls from Python: refused before anything runs or is written."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import prefect_tpu
+from prefect_tpu.infra.errors import UsageError
+
+TRAIN = "train.py:main"
+
+
+def plain(steps: int, seed: int = 0) -> int:
+    return steps + seed
+
+
+def nothing() -> None: ...
+
+
+async def later() -> None: ...
+
+
+def holding(lock: Any) -> Callable[[], Any]:
+    def main() -> Any:
+        return lock
+
+    return main
+
+
+CASES: dict[str, tuple[dict[str, Any], str]] = {
+    "an unknown parameter": ({"program": plain, "params": {"step": 1}}, "plain has no parameter 'step'"),
+    "a missing parameter": ({"program": plain}, "plain needs 'steps', which was not given"),
+    "text for a number": ({"program": plain, "params": {"steps": "10"}}, "'steps' of plain is '10', text"),
+    "a class": ({"program": int}, "'int' is a class: give a function"),
+    "an asynchronous function": ({"program": later}, "'later' is asynchronous"),
+    "a function that cannot be sent": ({"program": holding(threading.Lock())}, "cannot be sent"),
+    "parameters that are no mapping": ({"program": TRAIN, "params": [1]}, "params is [1]"),
+    "parameters without names": ({"program": TRAIN, "params": {1: 2}}, "params is {1: 2}"),
+    "a parameter that is no JSON": ({"program": plain, "params": {"steps": object()}}, "steps is of type object"),
+    "a parameter that is not a number": ({"program": TRAIN, "params": {"tag": float("nan")}}, "tag is nan"),
+    "keys that are no text": ({"program": TRAIN, "params": {"tag": {1: 2}}}, "tag has the key 1, which is no text"),
+    "a parameter that holds itself": ({"program": TRAIN, "params": {"tag": {}}, "knot": True}, "hold themselves"),
+    "a huge parameter": ({"program": TRAIN, "params": {"tag": "x" * 2**19}}, "KiB of JSON, at most 256 may be"),
+    "data that is no mapping": ({"program": TRAIN, "data": "table.csv"}, "data is 'table.csv'"),
+    "data that is no path": ({"program": TRAIN, "data": {"x": 5}}, "data['x'] is 5"),
+    "an output that is no path": ({"program": TRAIN, "output": 5}, "output is 5"),
+    "a name that is no text": ({"program": TRAIN, "name": 5}, "5"),
+    "an accelerator that is no text": ({"program": TRAIN, "accelerator": 16}, "Accelerator 16 is no text"),
+    "an unknown accelerator": ({"program": TRAIN, "accelerator": "v6e-17"}, "Accelerator 'v6e-17' is not a named size"),
+    "a function on an unknown accelerator": (
+        {"program": nothing, "accelerator": "v6e-17"},
+        "'v6e-17' is not",
+    ),
+    "a function with a drill that is none": (
+        {"program": nothing, "drills": ["quake"]},
+        "Drill 'quake' is not known",
+    ),
+    "a function for no time": ({"program": nothing, "grace": 0}, "grace is 0"),
+    "a function with an output in the way": ({"program": nothing, "output": "a-file"}, "a-file is a file"),
+    "an unknown option": ({"program": TRAIN, "checkpoint_evry": 5}, "checkpoint_evry"),
+    "a negative time": ({"program": TRAIN, "checkpoint_every": -1}, "checkpoint_every is -1"),
+    "a time in words": ({"program": TRAIN, "checkpoint_every": "soon"}, "checkpoint_every"),
+    "half a failure": ({"program": TRAIN, "max_failures": 1.5}, "max_failures"),
+    "environment that is no mapping": ({"program": TRAIN, "env": ["A=1"]}, "env is ['A=1']"),
+    "a variable with '='": ({"program": TRAIN, "env": {"A=B": "1"}}, "env has 'A=B'='1'"),
+    "a variable of our own": ({"program": TRAIN, "env": {"PREFECT_TPU_ATTEMPT": "1"}}, "which prefect-tpu itself sets"),
+    "a drill that is none": ({"program": TRAIN, "drills": ["quake@step=1"]}, "Drill 'quake@step=1' is not known"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_wrong_call_is_refused_before_it_is_a_run(place: Any, case: str) -> None:
+    keywords, says = CASES[case]
+    keywords = dict(keywords)
+    if keywords.pop("knot", False):
+        keywords["params"]["tag"]["tag"] = keywords["params"]["tag"]
+    before = place.seen()
+    with pytest.raises(UsageError) as caught:
+        prefect_tpu.submit(**keywords)
+    message = str(caught.value)
+    assert message.count(says) == 1 and len(message.splitlines()) == 1, message
+    assert message.endswith((".", "?"))
+    assert place.seen() == before
