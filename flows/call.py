@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 
 from prefect_tpu.flows.asking import Asked, ask, parameters
+from prefect_tpu.flows.brief import brief
 from prefect_tpu.flows.options import Options, Path
-from prefect_tpu.infra.errors import JobFailed, PlatformError, PrefectTpuError
+from prefect_tpu.infra.errors import JobFailed, PlatformError
 from prefect_tpu.infra.job import JobResult
 from prefect_tpu.infra.launcher import values
 from prefect_tpu.infra.storage import LocalStorage
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 FIRST_SERVER_SECONDS = 180
 
 
+@brief
 def train(
     program: str | Callable[..., Any],
     accelerator: str = "cpu",
@@ -97,11 +99,8 @@ def check_server() -> None:
 def _ended(state: State[Any]) -> JobResult:
     """The flow's result, or its exception. A run that was cancelled keeps its job's result in its state."""
     stopped = state.is_cancelled() and state.data is not None
-    try:
-        # Without `_sync` this is a coroutine where an event loop runs, as in a notebook.
-        ended: Any = state.result(raise_on_failure=not stopped, _sync=True)  # type: ignore[call-overload]
-    except PrefectTpuError as exc:
-        raise exc.with_traceback(None)  # noqa: B904 -- the same one, without the way through Prefect's engine
+    # Without `_sync` this is a coroutine where an event loop runs, as in a notebook.
+    ended: Any = state.result(raise_on_failure=not stopped, _sync=True)  # type: ignore[call-overload]
     result = JobResult.from_json(ended)
     if result.failure is not None:
         raise JobFailed(result.job, result.failure)

@@ -11,6 +11,7 @@ from typing import Any, Unpack
 
 from prefect_tpu.flows.asking import ask
 from prefect_tpu.flows.background import is_driven, start_driver
+from prefect_tpu.flows.brief import brief
 from prefect_tpu.flows.call import with_value
 from prefect_tpu.flows.options import Options, Path
 from prefect_tpu.infra import layout
@@ -151,6 +152,7 @@ class _Care:
         start_driver(storage)
 
 
+@brief
 def submit(
     program: str | Callable[..., Any],
     accelerator: str = "cpu",
@@ -192,6 +194,7 @@ def submit(
     return Job(name=wanted.name, folder=storage.url)
 
 
+@brief
 def attach(name: str, output: Path | None = None) -> Job:
     """The job of that name, whoever began it.
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, Literal, NoReturn, ParamSpec, TypeVar, Unpack, overload
 
+from prefect_tpu.flows.brief import brief
 from prefect_tpu.flows.options import OF_RUN, RunOptions, check_names
 from prefect_tpu.infra.contract import Env
 from prefect_tpu.infra.errors import FailureKind, JobFailed
@@ -70,7 +71,7 @@ def run(
 
         @wraps(function)
         def remote(*args: Any, **kwargs: Any) -> Any:
-            if Env.PLAN in os.environ:
+            if Env.PLAN in os.environ:  # on a host of a job
                 return function(*args, **kwargs)
             return _call(function, Arguments(args=args, kwargs=kwargs), accelerator, gather, options)
 
@@ -79,6 +80,7 @@ def run(
     return decorate if function is None else decorate(function)
 
 
+@brief
 def _call(
     function: Callable[..., Any], arguments: Arguments, accelerator: str, gather: bool, options: dict[str, Any]
 ) -> Any:

@@ -14,16 +14,25 @@ MOST_DEEP = 8  # a deeper part is named by what holds it
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Culprit:
-    """A part that cannot be pickled, and how to get to it."""
+    """A part that cannot be pickled.
 
-    name: str
+    part: the named part of the whole that it belongs to.
+    path: how to get to it from there; the part's own name where it is all of it.
+    """
+
+    part: str
+    path: str
     value: Any
 
 
 def culprit(whole: object, parts: Mapping[str, Any]) -> Culprit | None:
     """The first of the named parts that cannot be pickled, or what inside it cannot; None where all of them can."""
     seen = {id(whole)}
-    return next((_innermost(name, part, seen) for name, part in parts.items() if not _is_picklable(part)), None)
+    for name, part in parts.items():
+        if not _is_picklable(part):
+            path, value = _innermost(name, part, seen)
+            return Culprit(part=name, path=path, value=value)
+    return None
 
 
 def kind(value: object) -> str:
@@ -44,13 +53,13 @@ def used_by(function: object) -> dict[str, Any]:
     return dict(_attributes(function))
 
 
-def _innermost(name: str, value: object, seen: set[int]) -> Culprit:
+def _innermost(name: str, value: object, seen: set[int]) -> tuple[str, object]:
     seen.add(id(value))
     if len(seen) <= MOST_DEEP:
         for inner, part in _parts(name, value):
             if id(part) not in seen and not _is_picklable(part):
                 return _innermost(inner, part, seen)
-    return Culprit(name=name, value=value)
+    return name, value
 
 
 def _parts(name: str, value: object) -> Iterator[tuple[str, Any]]:

@@ -6,9 +6,12 @@ import inspect
 import io
 import json
 import platform
+import types
+from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
 from prefect_tpu.infra.contract import Payload
@@ -17,6 +20,7 @@ from prefect_tpu.infra.errors import UsageError
 
 MOST_BYTES = 64 * 2**20
 ASYNCHRONOUS = "Function {name!r} is asynchronous: give a plain one that calls `asyncio.run({name}(...))`."
+_NO_FILE = "<dynamic-code>"  # what cloudpickle 3.1.3 says of all code
 _INSIDE = "Open files, locks and connections inside the function instead."
 _AS_DATA = (
     "Save what is large to a file and name it in `data`: each host finds it in `prefect_tpu.info().data`, and it is"
@@ -88,8 +92,8 @@ def _function(function: Callable[..., Any]) -> bytes:
         sink.take(function)
     except Exception as exc:
         found = culprit(function, used_by(function))
-        what = "" if found is None else f"it uses {_told(found)}. "
-        raise UsageError(f"Function {name!r} cannot be sent: {what}{_sentence(exc)} {_INSIDE}") from exc
+        uses = "" if found is None else f"it uses {found.part!r}{_which(found)}: "
+        raise UsageError(f"Function {name!r} cannot be sent: {uses}{_sentence(exc)} {_INSIDE}") from exc
     if sink.size > MOST_BYTES:
         raise UsageError(
             f"Function {name!r} is {_mib(sink.size)} with what it uses, at most {_mib(MOST_BYTES)} may travel."
@@ -104,8 +108,9 @@ def _arguments(function: Callable[..., Any], arguments: Arguments) -> bytes:
         sink.take((tuple(arguments.args), dict(arguments.kwargs)))
     except Exception as exc:
         found = culprit(arguments, arguments.by_name(function))
-        what = "An argument" if found is None else f"Argument {_told(found)}"
-        raise UsageError(f"{what} of {name!r} cannot be sent: {_sentence(exc)} {_INSIDE}") from exc
+        what = "An argument" if found is None else f"Argument {found.part!r}"
+        which = "" if found is None else _which(found)
+        raise UsageError(f"{what} of {name!r}{which} cannot be sent: {_sentence(exc)} {_INSIDE}") from exc
     if sink.size > MOST_BYTES:
         raise UsageError(
             f"The arguments of {name!r} are {_mib(sink.size)}, at most {_mib(MOST_BYTES)} may travel."
@@ -127,9 +132,30 @@ class _Sink(io.BytesIO):
         return written
 
     def take(self, value: object) -> None:
-        import cloudpickle
+        _pickler()(self).dump(value)
 
-        cloudpickle.dump(value, self)
+
+@cache
+def _pickler() -> Any:
+    """Cloudpickle's, but code keeps the name of its file: a traceback on a host is of use only with that."""
+    import cloudpickle
+
+    usual = cloudpickle.Pickler.dispatch_table
+
+    def reduce(code: types.CodeType) -> Any:
+        made, parts = usual[types.CodeType](code)
+        return made, tuple(_file(code) if part in (_NO_FILE, code.co_filename) else part for part in parts)
+
+    class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+        dispatch_table = ChainMap({types.CodeType: reduce}, usual)
+
+    return Pickler
+
+
+def _file(code: types.CodeType) -> str:
+    """Its name without its folder, so that code that was moved is the same; cells have a new file in each kernel."""
+    path = Path(code.co_filename)
+    return path.name if path.exists() else "<cell>"
 
 
 def _largest(parts: Mapping[str, Any]) -> str:
@@ -145,8 +171,10 @@ def _largest(parts: Mapping[str, Any]) -> str:
     return f" {name!r} is {_mib(sizes[name])} of it."
 
 
-def _told(found: Culprit) -> str:
-    return f"{found.name!r} ({_a(kind(found.value))})"
+def _which(found: Culprit) -> str:
+    """What it is, and where in its part."""
+    what = _a(kind(found.value))
+    return f" ({what})" if found.path == found.part else f" ({found.path} is {what})"
 
 
 def _a(word: str) -> str:
