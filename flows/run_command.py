@@ -21,7 +21,7 @@ from prefect_tpu.infra.launcher.driving import Detach, drive_to_end, driving
 from prefect_tpu.infra.launcher.lease import driver_of
 from prefect_tpu.infra.request import Request, job_folder, prepare
 from prefect_tpu.infra.storage import LocalStorage
-from prefect_tpu.infra.summary import draw_loss
+from prefect_tpu.infra.summary import draw_loss, drawing_ahead
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,8 +74,8 @@ def follow(task: Task) -> tuple[JobResult, Interrupts]:
     storage = LocalStorage(task.folder)
     try:
         with interrupts.caught(task.timeout), showing(task.name, task.folder) as display:
-            job = task.get(display)
-            with driving(job, task.folder, display.heard, interrupts.asks_to_stop, goes_on=task.goes_on) as driven:
+            job, heard = task.get(display), drawing_ahead(display.heard)
+            with driving(job, task.folder, heard, interrupts.asks_to_stop, goes_on=task.goes_on) as driven:
                 interrupts.drives = True
                 result = drive_to_end(driven)
                 interrupts.end_of_waiting()

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import logging
 import math
+import threading
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TypeGuard
 
@@ -16,12 +19,14 @@ from prefect_tpu.infra.drills import Drill, DrillKind, Moment, parse_drill
 from prefect_tpu.infra.job import AttemptSummary, JobResult
 from prefect_tpu.infra.launcher.history import read_job
 from prefect_tpu.infra.launcher.ledger import Ledger
+from prefect_tpu.infra.launcher.news import Listener, News
 from prefect_tpu.infra.rehearsal import Note, read_note
 from prefect_tpu.infra.storage import LocalStorage
 
 log = logging.getLogger(__name__)
 PICTURE = "loss.png"
 LEADER = "host0"
+LOSS = "loss"  # the metric that is drawn
 TRACEBACK_LINES = 12
 
 
@@ -119,6 +124,26 @@ def _as_url(picture: Path) -> str:
     return f"data:image/png;base64,{base64.b64encode(picture.read_bytes()).decode()}"
 
 
+def drawing_ahead(listen: Listener) -> Listener:
+    """The same listener, which at the first loss it hears of begins to load what `draw_loss` needs at the end."""
+    is_loading = False
+
+    def heard(news: News) -> None:
+        nonlocal is_loading
+        if not is_loading and news.observation is not None and LOSS in news.observation.progress.metrics:
+            is_loading = True
+            threading.Thread(target=_load_drawing, name="drawing", daemon=True).start()
+        listen(news)
+
+    return heard
+
+
+def _load_drawing() -> None:
+    """Most of a second, which costs nobody anything while the hosts train."""
+    with contextlib.suppress(ImportError):  # raised where something is drawn
+        import_module("matplotlib.figure")
+
+
 def draw_loss(result: JobResult) -> Path | None:
     """`loss.png` in the job's output, a line per attempt; None where no loss was reported or the disk refuses it."""
     storage = LocalStorage(result.output)
@@ -149,7 +174,7 @@ def draw_loss(result: JobResult) -> Path | None:
 def _losses(storage: LocalStorage, attempt: int) -> list[tuple[int, float]]:
     """(step, loss) as the leader reported them."""
     events = (event for event in Ledger(storage).read(attempt, LEADER) if event["event"] == Event.STEP)
-    found = [(event.get("step"), event.get("loss")) for event in events]
+    found = [(event.get("step"), event.get(LOSS)) for event in events]
     return [(step, float(loss)) for step, loss in found if isinstance(step, int) and _is_finite(loss)]
 
 

@@ -9,6 +9,7 @@ from prefect.cache_policies import NO_CACHE
 
 from prefect_tpu.infra.errors import Failure
 from prefect_tpu.infra.launcher.driving import Driving
+from prefect_tpu.infra.summary import drawing_ahead
 from prefect_tpu.tasks.failing import telling_failures
 from prefect_tpu.tasks.progress_bar import showing_progress
 
@@ -18,6 +19,7 @@ from prefect_tpu.tasks.progress_bar import showing_progress
 def launch_training(driving: Driving) -> dict[str, Any] | None:
     """How the attempt ended; None where it never began. A failed attempt is news here, not an exception."""
     with showing_progress(driving) as log:
+        driving.listen = drawing_ahead(driving.listen)
         ended = driving.launch()
         if ended is None:
             return None

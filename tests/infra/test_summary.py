@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -120,6 +122,29 @@ def test_no_picture_without_a_finite_loss(storage: LocalStorage) -> None:
     storage.put(layout.ledger(1, LEADER, 0), "\n".join(lines).encode() + b"\xff\n")
     assert draw_loss(result(storage.url)) is None
     assert not storage.path(PICTURE).exists()
+
+
+@pytest.mark.parametrize(("metric", "is_loaded"), [("loss", True), ("accuracy", False)])
+def test_what_draws_is_loaded_at_the_first_loss(metric: str, is_loaded: bool) -> None:
+    code = f"""if True:
+        import sys, threading
+        from prefect_tpu.infra.contract import Progress
+        from prefect_tpu.infra.launcher.news import News
+        from prefect_tpu.infra.state import HostObservation, HostPhase, JobState, Observation
+        from prefect_tpu.infra.summary import drawing_ahead
+        heard = []
+        listen = drawing_ahead(heard.append)
+        progress = Progress(step=1, metrics={{{metric!r}: 0.5}})
+        host = HostObservation(host=0, phase=HostPhase.RUNNING, progress=progress)
+        seen = Observation(attempt=1, hosts=(host,))
+        for observation in (None, seen, seen):
+            listen(News(job="j", state=JobState.RUNNING, attempt=1, observation=observation))
+        threads = [thread for thread in threading.enumerate() if thread.name == "drawing"]
+        for thread in threads: thread.join()
+        print(len(heard), "matplotlib.figure" in sys.modules)
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.split() == ["3", str(is_loaded)]
 
 
 def test_a_picture_that_the_disk_refuses_does_not_spoil_the_end(storage: LocalStorage) -> None:
