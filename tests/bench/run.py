@@ -1,103 +1,86 @@
-"""What our own part costs, as ratios measured in one run: `make bench`.
+"""`make bench`: what prefect-tpu costs, measured; writes docs/reference/performance.md.
 
-Both sides of a ratio are started in turn, A B A B …, so that a change of the
-machine's speed meets both. The median ratio counts; the spread says how noisy it was.
+`--quick` tries everything once, briefly, and writes no page; `--only WORD` measures one thing.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import statistics
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-PROGRAM = """\
-import os, sys, time
-def main(seconds=3.0):
-    time.sleep(seconds)
-    return int(os.environ.get("RANK", 0))
-if __name__ == "__main__":
-    main()
-"""
-HOSTS = 2
+HERE = Path(__file__).parent
+sys.path += [str(HERE), str(HERE.parent / "prefect")]  # tests are no package
+
+import machine  # noqa: E402
+import saving  # noqa: E402
+import starts  # noqa: E402
+import whole_jobs  # noqa: E402
+from page import page, text  # noqa: E402
+from prefect_server import running_server  # noqa: E402
+from ratios import Experiment, Figure  # noqa: E402
+from sides import Sides, nothing_left  # noqa: E402
+
+CLIENT_SETTINGS = ("PREFECT_API_URL", "PREFECT_HOME", "PREFECT_PROFILES_PATH")
+PAGE = HERE.parents[1] / "docs" / "reference" / "performance.md"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ratio:
-    """`ours` ÷ `bare`: both do the same work, one of them with our part around it."""
+class Effort:
+    """How long a job is that is measured whole, and how often things are measured."""
 
-    name: str
-    ours: Callable[[], None]
-    bare: Callable[[], None]
+    job_seconds: float
+    jobs: int
+    starts: int
 
-    def measure(self, repetitions: int) -> tuple[list[float], list[float]]:
-        self.ours(), self.bare()  # what is read from disk for the first time counts for neither
-        pairs = [(_seconds(self.ours), _seconds(self.bare)) for _ in range(repetitions)]
-        return [ours / bare for ours, bare in pairs], [ours for ours, _ in pairs]
+
+WHOLE = Effort(job_seconds=60.0, jobs=5, starts=9)
+QUICK = Effort(job_seconds=10.0, jobs=1, starts=3)
+
+
+# Word → how the experiment is made, once it is its turn, and how often it is repeated.
+Made = tuple[Callable[[Sides, Effort], Experiment], Callable[[Effort], int]]
+EXPERIMENTS: dict[str, Made] = {
+    "overhead": (lambda sides, effort: whole_jobs.overhead(sides, effort.job_seconds), lambda effort: effort.jobs),
+    "recovery": (lambda sides, effort: whole_jobs.recovery(sides), lambda effort: effort.jobs),
+    "cold": (lambda sides, effort: whole_jobs.cold_start(sides), lambda effort: min(3, effort.jobs)),
+    "saving": (lambda sides, effort: saving.saving(sides, effort.job_seconds), lambda effort: effort.jobs),
+    "save": (lambda sides, effort: saving.one_save(sides), lambda effort: effort.jobs),
+    "own": (lambda sides, effort: saving.own_time(sides, effort.jobs), lambda effort: effort.jobs),
+    "shell": (lambda sides, effort: starts.shell(), lambda effort: effort.starts),
+    "flow": (lambda sides, effort: starts.flow(), lambda effort: effort.starts),
+    "runner": (lambda sides, effort: starts.runner(sides.folder), lambda effort: effort.starts),
+}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--repetitions", type=int, default=5)
+    parser.add_argument("--quick", action="store_true", help="once, briefly")
+    parser.add_argument("--only", choices=EXPERIMENTS, action="append", help="this one; may be repeated")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        print(f"{'what':42} {'median':>7} {'lowest':>7} {'highest':>7} {'seconds':>8}")
-        for ratio in ratios(Path(folder)):
-            found, seconds = ratio.measure(options.repetitions)
-            figures = statistics.median(found), min(found), max(found), statistics.median(seconds)
-            print(f"{ratio.name:42} {figures[0]:7.2f} {figures[1]:7.2f} {figures[2]:7.2f} {figures[3]:8.3f}")
+    for name in [name for name in os.environ if name.startswith("PREFECT_")]:
+        del os.environ[name]  # neither a server nor a setting of whoever measures takes part
+    figures = []
+    for figure in measure(QUICK if options.quick else WHOLE, options.only or list(EXPERIMENTS)):
+        figures.append(figure)
+        print(text(figure), flush=True)
+    if not options.quick and not options.only:
+        PAGE.write_text(page(figures, machine.facts()))
+        print(f"wrote {PAGE}")
 
 
-def ratios(folder: Path) -> list[Ratio]:
-    program = folder / "program.py"
-    program.write_text(PROGRAM)
-    tool = str(Path(sys.executable).with_name("prefect-tpu"))
-    job = [tool, "run", f"{program}:main", "--accelerator", f"cpu-{HOSTS}x1", "--output", str(folder / "jobs")]
-    return [
-        Ratio(
-            name="a job of 3 s ÷ its processes alone",
-            ours=lambda: run(job),
-            bare=lambda: run_together([sys.executable, str(program)], HOSTS),
-        ),
-        Ratio(
-            name="prefect-tpu --help ÷ bare Python",
-            ours=lambda: run([tool, "--help"]),
-            bare=lambda: run([sys.executable, "-c", "pass"]),
-        ),
-        Ratio(
-            name="prefect-tpu --help ÷ prefect --help",
-            ours=lambda: run([tool, "--help"]),
-            bare=lambda: run([str(Path(tool).with_name("prefect")), "--help"]),
-        ),
-        Ratio(
-            name="import of the host runner ÷ bare Python",
-            ours=lambda: run([sys.executable, "-P", "-c", "import prefect_tpu.infra.host.runner"]),
-            bare=lambda: run([sys.executable, "-P", "-c", "pass"]),
-        ),
-    ]
-
-
-def run(command: Sequence[str]) -> None:
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=os.environ)
-
-
-def run_together(command: Sequence[str], count: int) -> None:
-    started = [subprocess.Popen(command, stdout=subprocess.DEVNULL) for _ in range(count)]
-    for process in started:
-        if process.wait() != 0:
-            raise SystemExit(f"{command} failed")
-
-
-def _seconds(act: Callable[[], None]) -> float:
-    began = time.perf_counter()
-    act()
-    return time.perf_counter() - began
+def measure(effort: Effort, words: Iterable[str]) -> Iterator[Figure]:
+    """With a Prefect server of its own on the loopback; nothing of it is left."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name).resolve()
+        with running_server(folder, settings={}) as server, nothing_left(folder):
+            sides = Sides(folder, {key: server.environment[key] for key in CLIENT_SETTINGS})
+            for make, times in (EXPERIMENTS[word] for word in words):
+                yield from make(sides, effort).carry_out(times(effort))
 
 
 if __name__ == "__main__":

@@ -109,8 +109,19 @@ class Server:
         return wait_for(look, f"{contains!r} in the log")
 
 
+# So that tests wait less, and a busy machine's locked SQLite is no error.
+IMPATIENT = {
+    "PREFECT_SERVER_SERVICES_SCHEDULER_RECENT_DEPLOYMENTS_LOOP_SECONDS": "1",
+    "PREFECT_SERVER_DATABASE_TIMEOUT": "60",
+    "PREFECT_WORKER_QUERY_SECONDS": "1",
+    "PREFECT_LOGGING_TO_API_BATCH_INTERVAL": "0.5",
+    "PREFECT_LOGGING_LEVEL": "INFO",
+    "PREFECT_CLI_COLORS": "false",
+}
+
+
 @contextmanager
-def running_server(folder: Path) -> Iterator[Server]:
+def running_server(folder: Path, settings: Mapping[str, str] = IMPATIENT) -> Iterator[Server]:
     """A server of its own: a free port of the loopback, SQLite, its home below `folder`."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -121,12 +132,7 @@ def running_server(folder: Path) -> Iterator[Server]:
         "PREFECT_API_URL": url,
         "PREFECT_HOME": str(folder / "prefect"),
         "PREFECT_PROFILES_PATH": str(folder / "profiles.toml"),
-        "PREFECT_SERVER_SERVICES_SCHEDULER_RECENT_DEPLOYMENTS_LOOP_SECONDS": "1",
-        "PREFECT_SERVER_DATABASE_TIMEOUT": "60",  # SQLite is locked for long on a busy machine
-        "PREFECT_WORKER_QUERY_SECONDS": "1",
-        "PREFECT_LOGGING_TO_API_BATCH_INTERVAL": "0.5",
-        "PREFECT_LOGGING_LEVEL": "INFO",
-        "PREFECT_CLI_COLORS": "false",
+        **settings,
     }
     command = [*PREFECT, "server", "start", "--host", "127.0.0.1", "--port", port]
     with (

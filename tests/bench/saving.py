@@ -1,0 +1,77 @@
+"""What does saving cost the steps, and what do `report` and `save` cost where nothing is due?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from calls import STEP_SECONDS
+from ratios import Contender, Experiment
+from sides import Sides
+
+BALLAST = 64  # MiB of state beside the weights
+SAVES = 5
+NEVER = 3600.0
+OWN_STEPS = 100  # in a block of which the mean is taken
+
+
+def saving(sides: Sides, window_seconds: float) -> Experiment:
+    """In the window falls one save: `every` is more than half of it."""
+    steps = round(window_seconds / sides.step_seconds())
+    train = partial(sides.training, steps, ballast=BALLAST)
+    return Experiment(
+        against="without saving",
+        other=lambda: train(every=NEVER)["step_seconds"],
+        contenders=(
+            Contender(
+                what="step time with one save a minute",
+                how=f"The mean of {steps} steps, about {window_seconds:.0f} s, in which one save of {BALLAST} MiB"
+                " begins and ends beside the steps.",
+                seconds=lambda: train(every=0.6 * window_seconds)["step_seconds"],
+            ),
+        ),
+        warm_up=False,
+    )
+
+
+def one_save(sides: Sides) -> Experiment:
+    return Experiment(
+        against="the longest that a step waits for one",
+        other=lambda: sides.training(3 * OWN_STEPS, ballast=BALLAST, every=5.0)["longest_save_call"],
+        contenders=(
+            Contender(
+                what="seconds per save",
+                how=f"One save of {BALLAST} MiB after the other, each whole on disk and sealed before the next; the"
+                " program itself goes on as soon as the state is copied.",
+                seconds=lambda: sides.job("calls.py:saves", count=SAVES, width=512, ballast=BALLAST),
+            ),
+        ),
+        warm_up=False,
+    )
+
+
+def own_time(sides: Sides, blocks: int) -> Experiment:
+    """All blocks are of one job: the first call carries it out."""
+    found: Iterator[float] = iter(())
+
+    def ours() -> float:
+        nonlocal found
+        taken = next(found, None)
+        if taken is None:
+            found = iter(sides.job("calls.py:own_time", blocks=blocks, steps=OWN_STEPS))
+            taken = next(found)
+        return STEP_SECONDS + taken
+
+    return Experiment(
+        against=f"a step of {STEP_SECONDS * 1000:.0f} ms",
+        other=lambda: STEP_SECONDS,
+        contenders=(
+            Contender(
+                what="own time of `report` and `checkpoints.save`",
+                how=f"On two hosts of a job where nothing is due: a step and both calls, at the mean of {OWN_STEPS}.",
+                seconds=ours,
+                goal=1.01,
+            ),
+        ),
+        warm_up=False,
+    )
