@@ -48,8 +48,8 @@ test-prefect: $(STAMP) ## a real Prefect server on this machine
 test-compiler: $(STAMP) $(COMPILER_STAMP) ## every accelerator name, asked of Google's TPU compiler
 	PREFECT_TPU_COMPILER_PYTHON=$(CURDIR)/$(COMPILER_VENV)/bin/python $(BIN)/pytest -q -m compiler
 
-bench: $(STAMP) ## how long our own part takes
-	$(BIN)/python tests/bench/run.py
+bench: $(STAMP) ## what our part costs, as ratios; writes docs/reference/performance.md. BENCH=--quick only tries it
+	$(BIN)/python tests/bench/run.py $(BENCH)
 
 docs: $(STAMP) ## writes the reference anew from the code
 	$(BIN)/python docs/generator
