@@ -17,7 +17,7 @@ PYTHON = $(shell .ci/find-python)
 STAMP := $(VENV)/.ready-$(shell { cat pyproject.toml; pwd; } | cksum | cut -d ' ' -f 1)
 COMPILER_STAMP := $(COMPILER_VENV)/.ready-$(shell pwd | cksum | cut -d ' ' -f 1)
 
-.PHONY: help setup setup-compiler demo check test test-slices test-prefect test-compiler bench docs
+.PHONY: help setup setup-compiler demo check test test-slices test-drills test-prefect test-compiler bench docs
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 24
@@ -41,6 +41,9 @@ test: $(STAMP) ## the default tier, then slices and prefect
 
 test-slices: $(STAMP) ## real JAX processes on this machine, drills too
 	$(BIN)/pytest -q -m slices
+
+test-drills: $(STAMP) ## rehearsed failures alone and in random sequences; SEEDS=200 tries more, FIRST=17 SEEDS=17 one again
+	DRILL_SEEDS=$(or $(SEEDS),20) DRILL_FIRST=$(or $(FIRST),1) $(BIN)/pytest -q -m drills tests/drills
 
 test-prefect: $(STAMP) ## a real Prefect server on this machine
 	$(BIN)/pytest -q -m prefect

@@ -6,6 +6,7 @@ launcher's to carry out; it goes by the same notes.
 
 from __future__ import annotations
 
+import json
 import mmap
 import os
 import resource
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from prefect_tpu.infra import contract, layout
+from prefect_tpu.infra.contract import Event, Scratch
 from prefect_tpu.infra.drills import Drill, DrillFailure, DrillKind, Moment, parse_drill
 from prefect_tpu.infra.plan import HostPlan
 from prefect_tpu.infra.storage import LocalStorage, open_storage
@@ -69,18 +71,23 @@ def read_note(storage: LocalStorage, index: int) -> Note | None:
 
 
 class Rehearsal:
-    """The drills that may still strike one host of one attempt; outside a job there are none."""
+    """The drills that may still strike one host of one attempt; outside a job there are none.
+
+    runner, started: its process, and its start by `clock`.
+    """
 
     def __init__(
         self,
         plan: HostPlan | None = None,
         host: int = 0,
         runner: int = 0,
+        started: float = 0.0,
         *,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._plan, self._runner, self._clock, self._sleep = plan, runner, clock, sleep
+        self._plan, self._runner, self._started = plan, runner, started
+        self._clock, self._sleep = clock, sleep
         self._waiting = {} if plan is None else _may_strike(plan, host)
         self._is_slow = any(self._has_struck_here(index) for index in self._waiting if self._is_kind_slow(index))
         self._last_drag: float | None = None
@@ -94,6 +101,7 @@ class Rehearsal:
             drill = self._waiting.pop(index)
             note = Note(drill=drill, attempt=attempt, accelerator=self._plan.accelerator, number=number)
             if take_note(open_storage(self._plan.output), index, note):
+                self._tell(note)
                 prepare()
                 self._strike(note)
 
@@ -106,6 +114,17 @@ class Rehearsal:
             own = TIMES_SLOWER * (self._clock() - self._last_drag)
             self._sleep(min(max(own, SHORTEST_WAIT), longest))
         self._last_drag = self._clock()
+
+    def _tell(self, note: Note) -> None:
+        """An event, which is also a sign of life: a host is missed only once it has given one."""
+        assert self._plan is not None, "only a job has drills"
+        line = json.dumps(
+            {"after": round(self._clock() - self._started, 3), "event": Event.DRILL, "drill": str(note.drill)}
+        )
+        folder = Path(self._plan.output, layout.scratch(self._plan.attempt, note.drill.host))
+        folder.mkdir(parents=True, exist_ok=True)
+        with (folder / Scratch.EVENTS).open("a") as file:
+            file.write(line + "\n")
 
     def _strike(self, note: Note) -> None:
         match note.drill.kind:

@@ -34,7 +34,7 @@ def main(
     folder = here.output / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
     state = folder / f"state-{here.host}.json"
-    with _living(folder, here):
+    with living(folder, here):
         begin, total = _read(state)
         for step in range(begin, steps):
             time.sleep(seconds)
@@ -64,7 +64,7 @@ def _write(state: Path, following: int, total: int) -> None:
 
 
 @contextmanager
-def _living(folder: Path, here: Any) -> Iterator[None]:
+def living(folder: Path, here: Any) -> Iterator[None]:
     """Hold a lock named after this host of this attempt for life: the kernel lets go of it at any death.
 
     First the own lock, then a look at all others: of two attempts that live at
