@@ -8,6 +8,7 @@ Hidden comments on the lines before the fence say more:
     <!-- given: server -->      what the block starts is there already, for it and for the rest of the page
     <!-- run: server -->        the block needs what is named; the rest of the page has it too
     <!-- background: worker --> the shell block goes on until the end of the page
+    <!-- session: notebook -->  this and the page's further Python blocks are cells of a notebook
     <!-- status: 1 -->          a shell block, or the last command of a console block, ends with this status
     <!-- raises: JobFailed -->  the Python block ends with this exception
     <!-- skip: reason -->       cannot run here; `tests/docs/test_blocks.py` lists all of these
@@ -22,7 +23,7 @@ from pathlib import Path
 
 EXECUTED = frozenset({"python", "sh", "console"})
 READ = frozenset({"", "text", "yaml", "json", "mermaid"})
-WORDS = frozenset({"file", "given", "run", "background", "status", "raises", "skip"})
+WORDS = frozenset({"file", "given", "run", "background", "session", "status", "raises", "skip"})
 _FENCE = re.compile(r"^(?P<indent> *)```(?P<language>\w*)$")
 _WORD = re.compile(r"^ *<!-- (?P<word>[a-z]+): (?P<value>.+) -->$")
 

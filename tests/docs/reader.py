@@ -104,7 +104,7 @@ class Reader:
 
     def _python(self, block: Block) -> str:
         if self._session is None:
-            self._start_session()
+            self._start_session(block.words.get("session", "plain"))
         path = self._notes / f"block_{self._tried}.py"
         path.write_text(block.text)
         assert self._session is not None and self._session.stdin is not None and self._answers is not None
@@ -116,11 +116,11 @@ class Reader:
         printed = (self._notes / "session.log").read_text()
         return "" if raised == wanted else f"ended with {raised} instead of {wanted}:\n{printed}"
 
-    def _start_session(self) -> None:
+    def _start_session(self, kind: str) -> None:
         self._answers, write = os.pipe()
         with (self._notes / "session.log").open("wb") as log:
             self._session = subprocess.Popen(
-                [sys.executable, "-P", Path(__file__).with_name("session.py"), str(write)], cwd=self.folder,
+                [sys.executable, "-P", Path(__file__).with_name("session.py"), str(write), kind], cwd=self.folder,
                 env=self.environment, stdin=subprocess.PIPE, stdout=log, stderr=log, text=True, pass_fds=[write],
             )  # fmt: skip
         os.close(write)
