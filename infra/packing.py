@@ -53,8 +53,9 @@ class Packed:
         sha256 = self.program.payload
         if self.payload is None or sha256 is None:
             return self.program
-        if self.code is None or storage.get(layout.first_payload(self.code)) is None:
-            storage.put_if_absent(layout.payload(sha256), self.payload)
+        is_first = self.code is None or storage.get(layout.first_payload(self.code)) is None
+        if is_first and storage.get(layout.payload(sha256)) != self.payload:  # what was damaged there is mended
+            storage.put(layout.payload(sha256), self.payload)
         if self.code is not None:
             storage.put_if_absent(layout.first_payload(self.code), sha256.encode())
         return self.before(storage)

@@ -7,8 +7,11 @@ number it was asked last. Our agreed notice counts calls and would be missed.
 
 from __future__ import annotations
 
+import os
+import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +21,7 @@ from prefect_tpu.infra.plan import RestorePoint
 from prefect_tpu.infra.training import agreement, leaves
 
 _WHOLE = "value"  # Orbax takes no bare leaf, so every state lies below one key
+_OS_ERROR = re.compile(r"\[os_error_code='(\d+)'\]")  # TensorStore says so in the text of a ValueError, nowhere else
 PATIENCE = 2.0  # seconds for a save under way when this host fails: its peers may be dead
 
 
@@ -44,7 +48,8 @@ class Store:
         if positions is not None:
             items["data"] = self._args.JsonSave({"hosts": positions})
         point = RestorePoint(attempt=self._attempt, step=step)
-        self._orbax.save(seals.step_folder(self._root, point), args=self._args.Composite(**items))
+        with self._told_of_disk(point):
+            self._orbax.save(seals.step_folder(self._root, point), args=self._args.Composite(**items))
         self._thread = threading.Thread(target=self._finish, args=(point,), name="seal", daemon=True)
         self._thread.start()
 
@@ -92,15 +97,38 @@ class Store:
     def _finish(self, point: RestorePoint) -> None:
         """In a thread: wait for Orbax's commit, which waits for all hosts, then seal."""
         try:
-            self._orbax.wait_until_finished()
-            if agreement.is_leader():
-                self._seal(point)
+            with self._told_of_disk(point):
+                self._orbax.wait_until_finished()
+                if agreement.is_leader():
+                    self._seal(point)
         except BaseException as exc:
             exc.add_note(f"while saving the checkpoint {seals.step_folder(self._root, point)}")
             self._error = exc
+
+    @contextmanager
+    def _told_of_disk(self, point: RestorePoint) -> Iterator[None]:
+        """A full disk is no defect of the program, whatever Orbax calls it."""
+        try:
+            yield
+        except Exception as exc:
+            number = disk_error(exc)
+            if number is None:
+                raise
+            raise PlatformError(
+                f"The checkpoint {seals.step_folder(self._root, point)} could not be written: {os.strerror(number)}."
+                " The ones before it are as they were. Make room there, then run the job again by the same name."
+            ) from exc
 
     def _seal(self, point: RestorePoint) -> None:
         import jax
 
         seals.seal(self._root, point, devices=jax.device_count(), hosts=agreement.peers())
         self._on_sealed(point.step)
+
+
+def disk_error(exc: BaseException) -> int | None:
+    """The system's number of the error that an exception comes from; None where it comes from none."""
+    if isinstance(exc, OSError):
+        return exc.errno
+    said = _OS_ERROR.search(str(exc))
+    return int(said[1]) if said else None
