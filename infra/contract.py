@@ -8,6 +8,7 @@ records, older ones refuse newer ones and say what to upgrade.
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
@@ -17,6 +18,7 @@ from typing import Any
 from prefect_tpu.infra.errors import PlatformError, UsageError
 
 VERSION = 1
+STACKS_SIGNAL = signal.SIGUSR1
 RECORD_LIMIT_BYTES = 4096  # Kubernetes cuts a pod's termination message here; the record must fit it whole.
 
 
@@ -74,6 +76,7 @@ class Event(StrEnum):
     RESTORED = "restored"  # a checkpoint was read: its `step` and `attempt`
     STEP = "step"  # `step` is done, with its metrics
     SAVED = "saved"  # the checkpoint of `step` is sealed
+    DRILL = "drill"  # a rehearsed failure strikes this host now: the drill as `drill`
     ENDED = "ended"  # by the launcher: the attempt, with its outcome
 
 
@@ -187,6 +190,31 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Silence:
+    """A host whose program reports no step any more.
+
+    silent_for: seconds without a sign of life.
+    where: where its own code stands, such as `train.py:41 in main`; empty where that is not known.
+    is_waiting: it stands inside JAX or a call of ours, where a host waits for the others.
+    is_agreed: it saw every other watched host silent too, and kept its stacks after that.
+    """
+
+    silent_for: float
+    activity: str = Activity.UNKNOWN.value
+    where: str = ""
+    is_waiting: bool = False
+    step: int | None = None
+    reported_after: float | None = None
+    is_agreed: bool = False
+
+    @classmethod
+    def from_json(cls, raw: bytes | str) -> Silence:
+        data = read_json(raw, "A host's silence")
+        with reading("A host's silence"):
+            return cls(**_known(cls, data))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HostRecord:
     """How one host of one attempt ended. At most `RECORD_LIMIT_BYTES` as JSON.
 
@@ -216,7 +244,9 @@ class HostRecord:
     progress: Progress = field(default_factory=Progress)
     error: ProgramError | None = None
     lost_peer: bool = False
+    out_of_memory: bool = False  # the program's own account: what it raised began with it
     killed_by: str | None = None
+    silence: Silence | None = None  # of a program that was ended because it stood still
     result: ResultInfo | None = None
     exception: ResultInfo | None = None  # the pickle of what a sent function raised
 
@@ -245,6 +275,7 @@ class HostRecord:
                     "progress": Progress(**_known(Progress, data["progress"])),
                     "error": data["error"] and ProgramError(**_known(ProgramError, data["error"])),
                     "result": data["result"] and ResultInfo(**_known(ResultInfo, data["result"])),
+                    "silence": data.get("silence") and Silence(**_known(Silence, data["silence"])),
                     "exception": data.get("exception") and ResultInfo(**_known(ResultInfo, data["exception"])),
                 }
             )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import faulthandler
 import json
+import os
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from prefect_tpu.infra import contract
-from prefect_tpu.infra.contract import Event, Progress, Scratch
+from prefect_tpu.infra.contract import STACKS_SIGNAL, Event, Progress, Scratch
 
 JOINED_WITHIN_BYTES = 65_536  # hosts meet before they report much
 
@@ -21,6 +23,7 @@ def read_progress(folder: Path) -> Progress:
         first_step=_step(data.get("first_step")),
         saved_step=_step(data.get("saved_step")),
         metrics={n: float(v) for n, v in metrics.items() if _is_number(v)} if isinstance(metrics, dict) else {},
+        reported_after=float(after) if _is_number(after := data.get("reported_after")) else None,
     )
 
 
@@ -29,7 +32,7 @@ def _step(value: object) -> int | None:
     return value if isinstance(value, int) else None
 
 
-def _is_number(value: object) -> bool:
+def _is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, int | float)
 
 
@@ -49,3 +52,16 @@ def read_json(path: Path) -> dict[str, Any] | None:
         return contract.read_json(path.read_bytes(), path.name)
     except (OSError, contract.ContractError):
         return None
+
+
+def answer_with_stacks(folder: Path) -> None:
+    """From now on this process writes the stacks of all its threads when it gets `STACKS_SIGNAL`.
+
+    The file says that it can: the signal ends a process that does not know it. It has its name only once the process
+    listens, and is appended to, so that whoever asks may empty it.
+    """
+    path = folder / Scratch.STACKS.format(pid=os.getpid())
+    if not path.exists():
+        temporary = path.with_suffix(".tmp")
+        faulthandler.register(STACKS_SIGNAL, file=temporary.open("ab"), all_threads=True)
+        os.replace(temporary, path)

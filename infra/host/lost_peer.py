@@ -8,6 +8,7 @@ text decides, by a table; each line of it has a test.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 # Exception types of JAX, torch and gloo that carry errors of communication. JAX's cached dispatch raises ValueError.
 _TYPES = frozenset(
@@ -36,14 +37,17 @@ _SIGN = re.compile("|".join(f"(?:{sign})" for sign in SIGNS), re.DOTALL)
 
 def is_lost_peer(error: BaseException) -> bool:
     """Whether the error, or one that led to it, tells of another host's end."""
+    return any(is_sign(type(link).__name__, message(link)) for link in chain(error))
+
+
+def chain(error: BaseException) -> Iterator[BaseException]:
+    """The error and those that led to it, each once."""
     seen: set[int] = set()
     current: BaseException | None = error
     while current is not None and id(current) not in seen:
         seen.add(id(current))
-        if is_sign(type(current).__name__, message(current)):
-            return True
+        yield current
         current = current.__cause__ or current.__context__
-    return False
 
 
 def message(error: BaseException) -> str:

@@ -7,10 +7,8 @@ written before anything that could hang: JAX's own exit waits for its peers.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import importlib
 import importlib.util
-import json
 import os
 import sys
 import traceback
@@ -21,14 +19,17 @@ from pathlib import Path
 from typing import Any
 
 from prefect_tpu.infra import contract
-from prefect_tpu.infra.contract import Env, ExitCode, Payload, ProgramError, ResultInfo, Scratch
+from prefect_tpu.infra.contract import Env, ExitCode, Payload, ProgramError, Scratch
 from prefect_tpu.infra.drills import Moment
 from prefect_tpu.infra.errors import CouldNotJoin, Preempted, WrongSlice
-from prefect_tpu.infra.host import payload
+from prefect_tpu.infra.host import payload, values
+from prefect_tpu.infra.host.leaving import leave
 from prefect_tpu.infra.host.lost_peer import is_lost_peer, message
+from prefect_tpu.infra.host.memory import is_out_of_memory
 from prefect_tpu.infra.job import Program
 from prefect_tpu.infra.plan import HostPlan
 from prefect_tpu.infra.rehearsal import Rehearsal
+from prefect_tpu.infra.scratch import answer_with_stacks
 
 WORK = "work"  # the program's working folder, inside the scratch folder
 
@@ -39,9 +40,10 @@ def main() -> None:
     scratch = Path(os.environ[Env.SCRATCH])
     plan = HostPlan.from_json(Path(os.environ[Env.PLAN]).read_bytes())
     try:
-        Rehearsal(plan, int(os.environ[Env.HOST]), int(os.environ[Env.RUNNER])).strike(Moment.START)
+        _rehearse(plan)
         if plan.program.kind == "command":
             _become(plan.program)
+        answer_with_stacks(scratch)  # not a command: what takes this process's place would not know
         value = load(plan.program, scratch / WORK)(**plan.program.params)
         outcome = _done(value, scratch)
     except Preempted:
@@ -49,9 +51,15 @@ def main() -> None:
     except SystemExit as exc:
         outcome = _left(exc, plan, scratch)
     except BaseException as exc:
-        outcome = _raised(exc, plan)
+        outcome = _raised(exc, plan, scratch)
     _write_outcome(scratch, outcome)
-    _leave(outcome["exit_code"])
+    leave(outcome["exit_code"])
+
+
+def _rehearse(plan: HostPlan) -> None:
+    """Where a drill may strike before the program's first line."""
+    host, runner, started = (os.environ[name] for name in (Env.HOST, Env.RUNNER, Env.STARTED))
+    Rehearsal(plan, int(host), int(runner), float(started)).strike(Moment.START)
 
 
 def load(program: Program, work: Path) -> Callable[..., Any]:
@@ -101,54 +109,37 @@ def _become(program: Program) -> None:
 
 
 def _done(value: Any, scratch: Path) -> dict[str, Any]:
-    """Encode what the program returned: JSON where it survives the way there and back, else a pickle."""
-    encoding, raw = encode(value)
-    (scratch / Scratch.VALUE).write_bytes(raw)
-    info = ResultInfo(encoding=encoding, sha256=hashlib.sha256(raw).hexdigest(), bytes=len(raw))
-    return {"exit_code": ExitCode.DONE, "result": asdict(info)}
-
-
-def encode(value: Any) -> tuple[str, bytes]:
-    """(encoding, bytes) of a value. Raises `TypeError` for what neither JSON nor cloudpickle can carry."""
-    with contextlib.suppress(TypeError, ValueError, RecursionError):
-        text = json.dumps(value, allow_nan=False)
-        if _same(json.loads(text), value):
-            return "json", text.encode()
-    try:
-        import cloudpickle
-
-        return "cloudpickle", cloudpickle.dumps(value)
-    except Exception as exc:
-        raise TypeError(
-            f"the program returned a {type(value).__name__}, which cannot be sent back ({exc});"
-            " return numbers, text, lists, dicts or other picklable values"
-        ) from exc
-
-
-def _same(read: Any, value: Any) -> bool:
-    """Equal in type too: a tuple that comes back as a list did not survive."""
-    if type(read) is not type(value):
-        return False
-    if isinstance(value, dict):
-        return read.keys() == value.keys() and all(_same(read[key], value[key]) for key in value)
-    if isinstance(value, list):
-        return len(read) == len(value) and all(map(_same, read, value))
-    return bool(read == value)
+    return {"exit_code": ExitCode.DONE, "result": values.keep_value(value, scratch / Scratch.VALUE)}
 
 
 def _left(exc: SystemExit, plan: HostPlan, scratch: Path) -> dict[str, Any]:
     if exc.code in (None, 0):
         return _done(None, scratch)
-    return _raised(exc, plan)
+    return _raised(exc, plan, scratch)
 
 
-def _raised(exc: BaseException, plan: HostPlan) -> dict[str, Any]:
+def _raised(exc: BaseException, plan: HostPlan, scratch: Path) -> dict[str, Any]:
     text = "".join(traceback.format_exception(exc))
     with contextlib.suppress(Exception):  # the program may have closed it
         sys.stderr.write(text)
-    error = ProgramError(type=type(exc).__name__, message=message(exc), traceback=text)
-    lost = isinstance(exc, CouldNotJoin) or (plan.hosts > 1 and is_lost_peer(exc))  # alone, it lost no peer
-    return {"exit_code": _code(exc, lost), "error": asdict(error), "lost_peer": lost}
+    error = ProgramError(type=type(exc).__name__, message=_message(exc), traceback=text)
+    lacks_memory = is_out_of_memory(exc)
+    lost = isinstance(exc, CouldNotJoin) or (plan.hosts > 1 and not lacks_memory and is_lost_peer(exc))
+    kept = values.keep_exception(exc, scratch / Scratch.EXCEPTION) if plan.program.kind == "function" else None
+    return {
+        "exit_code": _code(exc, lost),
+        "error": asdict(error),
+        "lost_peer": lost,
+        "out_of_memory": lacks_memory,
+        **({} if kept is None else {"exception": kept}),
+    }
+
+
+def _message(exc: BaseException) -> str:
+    """What it says; of a mere number, that it was a way to leave."""
+    if isinstance(exc, SystemExit) and isinstance(exc.code, int):
+        return f"the program called sys.exit({exc.code})"
+    return message(exc)
 
 
 def _code(exc: BaseException, lost: bool) -> ExitCode:
@@ -164,29 +155,6 @@ def _write_outcome(scratch: Path, outcome: dict[str, Any]) -> None:
     temporary = path.with_suffix(".tmp")
     temporary.write_bytes(contract.write_json(outcome))
     os.replace(temporary, path)
-
-
-def _leave(code: int) -> None:
-    """After a success by the usual exit, which lets peers finish; after anything else at once.
-
-    JAX's exit handler waits minutes for peers that may be dead.
-    """
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(Exception):
-            stream.flush()
-    if code == ExitCode.DONE:
-        sys.exit(0)
-    if code == ExitCode.PREEMPTED:
-        _shut_down_jax()
-    os._exit(code)
-
-
-def _shut_down_jax() -> None:
-    """All hosts leave together after a preemption; the leader must not take the coordinator away first."""
-    jax = sys.modules.get("jax")
-    if jax is not None:
-        with contextlib.suppress(Exception):
-            jax.distributed.shutdown()
 
 
 def die_with_parent() -> None:

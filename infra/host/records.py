@@ -6,7 +6,17 @@ import signal
 from dataclasses import dataclass, replace
 from typing import Any
 
-from prefect_tpu.infra.contract import ExitCode, HostRecord, ProgramError, Progress, ResultInfo, Stage, StopReason
+from prefect_tpu.infra.contract import (
+    ExitCode,
+    HostRecord,
+    KilledBy,
+    ProgramError,
+    Progress,
+    ResultInfo,
+    Silence,
+    Stage,
+    StopReason,
+)
 from prefect_tpu.infra.plan import HostPlan
 
 
@@ -16,6 +26,8 @@ class Ending:
 
     returncode: as `subprocess` gives it, negative for a signal; None where it never started.
     outcome: the program's own account, None where it left none.
+    killed_by: who sent it SIGKILL, None where nobody did or nobody knows.
+    silence, stack: of a program that was ended because it stood still.
     """
 
     returncode: int | None
@@ -24,6 +36,9 @@ class Ending:
     joined_after: float | None
     ended_after: float
     progress: Progress
+    killed_by: KilledBy | None = None
+    silence: Silence | None = None
+    stack: str = ""
 
 
 def compose(plan: HostPlan, host: int, ending: Ending) -> HostRecord:
@@ -44,10 +59,25 @@ def compose(plan: HostPlan, host: int, ending: Ending) -> HostRecord:
         joined_after=ending.joined_after,
         ended_after=ending.ended_after,
         progress=ending.progress,
-        error=ProgramError(**outcome["error"]) if "error" in outcome else None,
+        error=_error(ending, outcome),
         lost_peer=lost_peer,
+        out_of_memory=bool(outcome.get("out_of_memory")),
+        killed_by=ending.killed_by,
+        silence=ending.silence,
         result=ResultInfo(**outcome["result"]) if "result" in outcome else None,
+        exception=ResultInfo(**outcome["exception"]) if "exception" in outcome else None,
     )
+
+
+def _error(ending: Ending, outcome: dict[str, Any]) -> ProgramError | None:
+    """What the program raised; of one that stood still, where it stood."""
+    if "error" in outcome:
+        return ProgramError(**outcome["error"])
+    if ending.silence is None:
+        return None
+    at = f" in {ending.silence.where}" if ending.silence.where else ""
+    message = f"no sign of life for {ending.silence.silent_for:.0f} s{at}"
+    return ProgramError(type="Stalled", message=message, traceback=ending.stack)
 
 
 def _is_sound(outcome: dict[str, Any] | None) -> bool:
@@ -57,6 +87,7 @@ def _is_sound(outcome: dict[str, Any] | None) -> bool:
             ExitCode(outcome["exit_code"])
             ProgramError(**outcome.get("error", _NO_ERROR))
             ResultInfo(**outcome.get("result", _NO_RESULT))
+            ResultInfo(**outcome.get("exception", _NO_RESULT))
     except (KeyError, TypeError, ValueError):
         return False
     return True
@@ -79,6 +110,8 @@ def _exit_code(ending: Ending, lost_peer: bool) -> int:
         return ExitCode.DONE
     if ending.stop_reason is not None:
         return _STOP_CODES[ending.stop_reason]
+    if ending.killed_by is KilledBy.STALL:
+        return ExitCode.STALLED
     if outcome:
         return int(outcome["exit_code"])
     if ending.returncode == 0:

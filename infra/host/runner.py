@@ -1,11 +1,13 @@
 """The parent of a host's program: starts it, watches over it, and writes how it ended.
 
 It claims the host by a create-only file, so starting it twice runs the
-program once. It ends the whole process group of the program in every case.
+program once. It ends the program's whole group, and whatever left that group,
+in every case.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -14,19 +16,22 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from prefect_tpu.infra import contract, layout
-from prefect_tpu.infra.contract import Env, ExitCode, HostRecord, Scratch, StopReason
-from prefect_tpu.infra.host import payload, records
+from prefect_tpu.infra.contract import Env, ExitCode, HostRecord, KilledBy, Scratch, StopReason
+from prefect_tpu.infra.host import descendants, payload, records, stacks
 from prefect_tpu.infra.host.environment import program_environment
 from prefect_tpu.infra.host.lease import LeaseWatch
 from prefect_tpu.infra.host.ledger import LedgerShipper
+from prefect_tpu.infra.host.memory import KillCount, counters
 from prefect_tpu.infra.host.program import WORK
 from prefect_tpu.infra.host.signals import Notice
+from prefect_tpu.infra.host.stalls import StallWatch
 from prefect_tpu.infra.plan import HostPlan
 from prefect_tpu.infra.scratch import joined_after, read_json, read_progress
 from prefect_tpu.infra.storage import LocalStorage, open_storage
 
 LOOK_SECONDS = 0.05  # how often the program is looked at
 LEASE_LOOK_SECONDS = 1.0
+KILLED_CODES = (-signal.SIGKILL, 128 + signal.SIGKILL)  # its own end, and a shell's word for a child's
 
 
 def main(argv: Sequence[str]) -> int:
@@ -38,6 +43,7 @@ def main(argv: Sequence[str]) -> int:
     notice = Notice()  # before the claim: whoever sees the claim may give notice
     if not storage.put_if_absent(layout.started(plan.attempt, host), _claim()):
         return ExitCode.DONE  # another runner has this host
+    descendants.adopt()
     runner = Runner(plan, host, storage, scratch, notice)
     record = runner.run(plan_path)
     storage.put_if_absent(layout.record(plan.attempt, host), record.to_json())
@@ -57,6 +63,7 @@ class Runner:
         self._next_lease_look = 0.0
         self.notice = notice
         self.lease = LeaseWatch(storage, plan.orphan_after, time.monotonic)
+        self.memory = KillCount(tuple(counters()), self.age)
         self.ledger = LedgerShipper(storage, scratch, plan.attempt, host)
 
     @property
@@ -72,11 +79,15 @@ class Runner:
         except payload.PayloadRefused as exc:
             return records.refused(self.plan, self.host, str(exc), self.age)
         process = self._start(plan_path, work)
-        reason = self._watch(process)
+        stalls = StallWatch(self.plan, self.host, self.storage, process.pid, self.ledger.ship)
+        reason, killed_by = self._watch(process, stalls)
         _kill_group(process.pid)
+        descendants.end()
+        if killed_by is not KilledBy.STALL:
+            stalls.end_silence()
         self.ledger.ship()
-        self._keep_value()
-        return records.compose(self.plan, self.host, self._ending(process.returncode, reason))
+        self._keep()
+        return records.compose(self.plan, self.host, self._ending(process.returncode, reason, killed_by, stalls))
 
     def _start(self, plan_path: Path, work: Path) -> subprocess.Popen[bytes]:
         """The program in a group of its own; its output goes to this host's log."""
@@ -99,26 +110,42 @@ class Runner:
                 start_new_session=True,
             )
 
-    def _watch(self, process: subprocess.Popen[bytes]) -> StopReason | None:
-        """Until the program has ended: why it was told to leave, None where it was not."""
+    def _watch(self, process: subprocess.Popen[bytes], stalls: StallWatch) -> tuple[StopReason | None, KilledBy | None]:
+        """Until the program has ended: why it was told to leave, and who killed it; None where nobody did."""
         reason: StopReason | None = None
         kill_at: float | None = None
-        while True:
-            try:
-                process.wait(LOOK_SECONDS)
-                return reason
-            except subprocess.TimeoutExpired:
-                pass
-            self.ledger.ship_when_due(self.age)
+        while not self._has_ended(process):
+            self._look_after(process.pid)
             if reason is None and (reason := self._told_to_leave()) is not None:
-                process.send_signal(signal.SIGTERM)
+                self._tell_to_leave(process)
                 kill_at = self.age + self.plan.grace
             if kill_at is None and (self.scratch / Scratch.OUTCOME).exists():
                 kill_at = self.age + self.plan.grace  # it has said how it ended; it may not hang on its way out
             if kill_at is not None and self.age > kill_at:
-                _kill_group(process.pid)
-                process.wait()
-                return reason
+                return reason, _kill(process, KilledBy.GRACE)
+            if kill_at is None and stalls.is_stalled(self.age):
+                return reason, _kill(process, KilledBy.STALL)
+        is_out_of_memory = process.returncode in KILLED_CODES and self.memory.has_grown
+        return reason, KilledBy.MEMORY if is_out_of_memory else None
+
+    def _has_ended(self, process: subprocess.Popen[bytes]) -> bool:
+        try:
+            process.wait(LOOK_SECONDS)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def _look_after(self, program: int) -> None:
+        self.ledger.ship_when_due(self.age)
+        self.memory.look(self.age)
+        descendants.bury(program)
+
+    def _tell_to_leave(self, process: subprocess.Popen[bytes]) -> None:
+        """A command may be a shell that does not pass a signal on; a function's own children are its business."""
+        if self.plan.program.kind == "command":
+            _signal_group(process.pid, signal.SIGTERM)
+        else:
+            process.send_signal(signal.SIGTERM)
 
     def _told_to_leave(self) -> StopReason | None:
         if self.notice.is_given:
@@ -135,12 +162,17 @@ class Runner:
             self._next_lease_look = self.age + LEASE_LOOK_SECONDS
         return due
 
-    def _keep_value(self) -> None:
-        value = self.scratch / Scratch.VALUE
-        if value.exists():
-            self.storage.put_if_absent(layout.result(self.plan.attempt, self.host), value.read_bytes())
+    def _keep(self) -> None:
+        """What the program returned or raised goes where it is read from."""
+        names = {Scratch.VALUE: layout.result, Scratch.EXCEPTION: layout.exception}
+        for name, kept in names.items():
+            path = self.scratch / name
+            if path.exists():
+                self.storage.put_if_absent(kept(self.plan.attempt, self.host), path.read_bytes())
 
-    def _ending(self, returncode: int, reason: StopReason | None) -> records.Ending:
+    def _ending(
+        self, returncode: int, reason: StopReason | None, killed_by: KilledBy | None, stalls: StallWatch
+    ) -> records.Ending:
         return records.Ending(
             returncode=returncode,
             outcome=read_json(self.scratch / Scratch.OUTCOME),
@@ -148,11 +180,22 @@ class Runner:
             joined_after=joined_after(self.scratch),
             ended_after=self.age,
             progress=read_progress(self.scratch),
+            killed_by=killed_by,
+            silence=stalls.silence,
+            stack=stacks.traceback(stalls.dump) if stalls.silence else "",
         )
 
 
+def _kill(process: subprocess.Popen[bytes], by: KilledBy) -> KilledBy:
+    _kill_group(process.pid)
+    process.wait()
+    return by
+
+
 def _kill_group(group: int) -> None:
-    try:
-        os.killpg(group, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        return
+    _signal_group(group, signal.SIGKILL)
+
+
+def _signal_group(group: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, number)

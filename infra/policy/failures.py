@@ -10,8 +10,9 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterable
 
-from prefect_tpu.infra.contract import ExitCode, HostRecord, StopReason
-from prefect_tpu.infra.errors import Failure, FailureKind
+from prefect_tpu.infra.contract import ExitCode, HostRecord, KilledBy, StopReason
+from prefect_tpu.infra.errors import CouldNotJoin, Failure, FailureKind
+from prefect_tpu.infra.policy import stalls
 from prefect_tpu.infra.state import HostObservation, Observation
 
 RETRYABLE = frozenset(
@@ -31,7 +32,7 @@ ADVICE = {
     FailureKind.PREEMPTED: "Nothing to do: the next attempt goes on from the newest checkpoint.",
     FailureKind.MAINTENANCE: "Nothing to do: the next attempt goes on from the newest checkpoint.",
     FailureKind.HOST_LOST: "The next attempt goes on from the newest checkpoint. If it happens again at the same"
-    " step, look for memory use: the kernel's out-of-memory killer ends a process this way.",
+    " step, look for what kills processes there: a batch system, a supervisor, the program itself.",
     FailureKind.NO_CAPACITY: "Give several accelerators in order of preference, or try again later.",
     FailureKind.NO_QUOTA: "Ask for more quota, or choose a smaller accelerator.",
     FailureKind.UNSCHEDULABLE: "Check that the cluster has a node pool of this accelerator.",
@@ -40,12 +41,13 @@ ADVICE = {
     " where programs start slowly.",
     FailureKind.WRONG_TOPOLOGY: "Check the accelerator's name against the slice that was used.",
     FailureKind.PROGRAM_ERROR: "Correct the program and run it under a new name. For errors that pass by"
-    " themselves allow some max_failures.",
+    " themselves allow some max_failures, or run the same name again.",
     FailureKind.OUT_OF_MEMORY: "Use a smaller batch, shard more, or choose a larger accelerator.",
-    FailureKind.STALLED: "Look at the logs of the hosts for the last step that each reported.",
+    FailureKind.STALLED: "Look at the stacks for what the hosts waited for; the next attempt goes on from the newest"
+    " checkpoint. Where a step may take longer, give stall_timeout more seconds.",
     FailureKind.DEADLINE: "Give the job a later deadline and run it again: it goes on from its checkpoint.",
     FailureKind.STOPPED: "Run the same name again to go on from the newest checkpoint.",
-    FailureKind.REFUSED: "Use the same Python and prefect-tpu on the hosts as where the job was made.",
+    FailureKind.REFUSED: "Nothing of the program has run there: mend that, then run the job again by the same name.",
     FailureKind.UNKNOWN: "Look at the logs of all hosts.",
 }
 
@@ -117,14 +119,39 @@ def _platform_took_it(hosts: list[HostObservation]) -> _Cause:
     return None
 
 
+def _kernel_killed_it(hosts: list[HostObservation]) -> _Cause:
+    for host in hosts:
+        if host.record and host.record.killed_by == KilledBy.MEMORY:
+            message = f"The kernel's out-of-memory killer ended the program of host {host.host}."
+            return FailureKind.OUT_OF_MEMORY, host.host, message
+    return None
+
+
+def _all_stood_still(hosts: list[HostObservation]) -> _Cause:
+    """Runners ended their programs because no host made a step; unless one had ended before and so stopped them."""
+    stalled = [host.record for host in hosts if host.record and _is_stalled(host)]
+    if not stalled:
+        return None
+    begin = min(record.ended_since_join for record in stalled)
+    others = [host.record for host in hosts if host.has_failed and host.record and host.record not in stalled]
+    if any(record.ended_since_join < begin and not record.lost_peer for record in others):
+        return None
+    return FailureKind.STALLED, stalls.stopped_first(stalled), stalls.message(stalled)
+
+
+def _is_stalled(host: HostObservation) -> bool:
+    return host.record is not None and host.record.exit_code == ExitCode.STALLED
+
+
 def _host_is_gone(hosts: list[HostObservation]) -> _Cause:
     """A host without a record, or whose program was killed from outside."""
     for host in hosts:
         if host.record is None:
             how = f"signal {host.signal}" if host.signal else host.reason or "no trace"
             return FailureKind.HOST_LOST, host.host, f"Host {host.host} is gone without a record ({how})."
-        if host.record.program_signal and not _is_crash(host.record) and not host.record.lost_peer:
-            name = _signal_name(host.record.program_signal)
+        is_killed = host.record.program_signal is not None and not _is_crash(host.record) and not _is_stalled(host)
+        if is_killed and not host.record.lost_peer:
+            name = _signal_name(host.record.program_signal or 0)
             return FailureKind.HOST_LOST, host.host, f"The program of host {host.host} was killed by {name}."
     return None
 
@@ -132,7 +159,6 @@ def _host_is_gone(hosts: list[HostObservation]) -> _Cause:
 _RUNNER_CODES = {
     ExitCode.WRONG_SLICE: FailureKind.WRONG_TOPOLOGY,
     ExitCode.PAYLOAD_REFUSED: FailureKind.REFUSED,
-    ExitCode.STALLED: FailureKind.STALLED,
 }
 
 
@@ -147,11 +173,11 @@ def _runner_says(hosts: list[HostObservation]) -> _Cause:
 def _program_raised(hosts: list[HostObservation]) -> _Cause:
     """Among exceptions of programs the first in time; lost peers are never the cause."""
     raised = [host for host in hosts if host.record and host.has_failed and not host.record.lost_peer]
-    raised = [host for host in raised if not _has_left(host)]
+    raised = [host for host in raised if not _has_left(host) and not _is_stalled(host)]
     if not raised:
         return None
     first = min(raised, key=lambda host: (host.record.ended_since_join, host.host))  # type: ignore[union-attr]
-    kind = FailureKind.OUT_OF_MEMORY if _is_out_of_memory(first) else FailureKind.PROGRAM_ERROR
+    kind = FailureKind.OUT_OF_MEMORY if first.record and first.record.out_of_memory else FailureKind.PROGRAM_ERROR
     return kind, first.host, _error_line(first)
 
 
@@ -168,6 +194,10 @@ def _has_left(host: HostObservation) -> bool:
 
 
 def _none_joined(hosts: list[HostObservation]) -> _Cause:
+    """The leader knows who was missing, so its word goes before the others'."""
+    for host in hosts:
+        if host.record and host.record.error and host.record.error.type == CouldNotJoin.__name__:
+            return FailureKind.COULD_NOT_JOIN, None, host.record.error.message
     if any(host.joined for host in hosts):
         return None
     return FailureKind.COULD_NOT_JOIN, None, "The hosts did not find each other in time."
@@ -177,6 +207,8 @@ def _none_joined(hosts: list[HostObservation]) -> _Cause:
 _RULES = (
     _told_to_leave,
     _platform_took_it,
+    _kernel_killed_it,
+    _all_stood_still,
     _host_is_gone,
     _runner_says,
     _program_raised,
@@ -187,11 +219,6 @@ _RULES = (
 
 def _is_crash(record: HostRecord) -> bool:
     return record.program_signal in _CRASH_SIGNALS
-
-
-def _is_out_of_memory(host: HostObservation) -> bool:
-    error = host.record.error if host.record else None
-    return error is not None and (error.type == "MemoryError" or error.message.startswith("RESOURCE_EXHAUSTED"))
 
 
 def _error_line(host: HostObservation) -> str:

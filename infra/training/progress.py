@@ -11,6 +11,7 @@ from pathlib import Path
 
 from prefect_tpu.infra import contract
 from prefect_tpu.infra.contract import Event, Progress, Scratch
+from prefect_tpu.infra.scratch import answer_with_stacks
 from prefect_tpu.infra.training.context import context
 
 
@@ -32,12 +33,15 @@ class ProgressFiles:
             if self._scratch is not None:
                 _replace(self._scratch / Scratch.PROGRESS, contract.write_json(asdict(self.current)))
 
+    def after(self, moment: float) -> float:
+        """Seconds from the runner's start to a moment of the monotonic clock."""
+        return round(moment - self._started, 3)
+
     def event(self, name: Event, /, **facts: object) -> None:
         """Append one event with the seconds since the runner started; facts may have any name."""
         if self._scratch is None:
             return
-        after = round(time.monotonic() - self._started, 3)
-        line = json.dumps({**facts, "after": after, "event": name.value})
+        line = json.dumps({**facts, "after": self.after(time.monotonic()), "event": name.value})
         with self._lock, open(self._scratch / Scratch.EVENTS, "a", encoding="utf-8") as file:
             file.write(line + "\n")
 
@@ -53,9 +57,11 @@ _files: ProgressFiles | None = None
 
 
 def progress() -> ProgressFiles:
-    """The one writer of this process."""
+    """The one writer of this process; from now on the process also answers where it stands."""
     global _files
     if _files is None:
         here = context()
+        if here is not None:
+            answer_with_stacks(here.scratch)
         _files = ProgressFiles(None, 0.0) if here is None else ProgressFiles(here.scratch, here.started)
     return _files

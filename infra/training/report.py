@@ -39,14 +39,14 @@ class Reports:
         self._files, self._rehearsal, self._clock = files, rehearsal, clock
         self._recent: deque[Report] = deque(maxlen=STEPS_AHEAD + 1)  # the newest last
         self._shown: Report | None = None
-        self._began = self._written_at = self._event_at = clock()
+        self._began = self._written_at = self._event_at = self._added_at = clock()
 
     def add(self, step: int, metrics: Mapping[str, Any]) -> None:
         step = _whole(step)
         self._recent.append(Report(step, metrics))
         if len(self._recent) > STEPS_AHEAD:
             _wait(self._recent[0].metrics)
-        now = self._clock()
+        now = self._added_at = self._clock()
         if self._shown is None:
             self._files.update(first_step=step)
             self._show(self._recent[-1], now)
@@ -68,7 +68,7 @@ class Reports:
     def flush_step(self) -> None:
         """Bring the step alone up to date: after a failure the values may never come."""
         if self._recent and self._files.current.step != self._recent[-1].step:
-            self._files.update(step=self._recent[-1].step)
+            self._update()
 
     def _write(self, now: float) -> None:
         """Show the newest report whose values are there; the step goes on meanwhile."""
@@ -85,10 +85,14 @@ class Reports:
             return self.flush_step()
         values = {name: _number(name, value) for name, value in report.metrics.items()}
         self._written_at, self._shown = now, report
-        self._files.update(step=self._recent[-1].step, metrics=values)
+        self._update(metrics=values)
         if event:
             self._event_at = now
             self._files.event(Event.STEP, step=report.step, **values)
+
+    def _update(self, **changes: object) -> None:
+        after = self._files.after(self._added_at)
+        self._files.update(step=self._recent[-1].step, reported_after=after, **changes)
 
 
 def _wait(metrics: Mapping[str, Any]) -> None:
@@ -131,7 +135,7 @@ def reports() -> Reports:
     global _reports
     if _reports is None:
         here = context()
-        rehearsal = Rehearsal() if here is None else Rehearsal(here.plan, here.host, here.runner)
+        rehearsal = Rehearsal() if here is None else Rehearsal(here.plan, here.host, here.runner, here.started)
         _reports = Reports(progress(), rehearsal)
         atexit.register(_reports.flush_step)
     return _reports

@@ -61,12 +61,14 @@ def lay_down_on() -> Callable[..., Job]:
     return lay_down
 
 
-def lay_down(machine: Any, program: str, params: dict[str, Any], *, name: str = "job", **settings: Any) -> Job:
+def lay_down(
+    machine: Any, program: str, params: dict[str, Any], *, name: str = "job", on: str = "cpu-2x1", **settings: Any
+) -> Job:
     """A job of a program of `tests/programs`, with its code in its folder."""
     request = Request(
         name=name,
         program=str(PROGRAMS / program),
-        accelerators=("cpu-2x1",),
+        accelerators=(on,),
         output=str(machine.output),
         params=params,
         settings=settings,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from prefect_tpu.infra.contract import ExitCode, HostRecord, ProgramError, Progress, StopReason
+from prefect_tpu.infra.contract import ExitCode, HostRecord, KilledBy, ProgramError, Progress, Silence, StopReason
 from prefect_tpu.infra.errors import Failure, FailureKind
 from prefect_tpu.infra.policy.failures import ADVICE, RETRYABLE, classify, failure, is_decided
 from prefect_tpu.infra.state import HostObservation, HostPhase, Observation
@@ -55,7 +55,16 @@ def told(host: int, code: int, reason: StopReason, **changes: Any) -> HostObserv
     return ended(host, code, **{"stop_reason": reason, **changes})
 
 
+def stalled(host: int, step: int | None = None, **changes: Any) -> HostObservation:
+    progress = Progress(step=step, reported_after=None if step is None else 15.0)
+    values = {"program_signal": 9, "killed_by": KilledBy.STALL, "progress": progress, "silence": SILENCE, **changes}
+    return ended(host, ExitCode.STALLED, **values)
+
+
+SILENCE = Silence(silent_for=61.5, where="train.py:41 in main")
 NOT_MET: dict[str, Any] = {"joined_after": None}
+MISSING = ProgramError(type="CouldNotJoin", message="digits-1: hosts 1 did not come within 2 s.", traceback="")
+UNCALLED = ProgramError(type="CouldNotJoin", message="Host 1 was not called by the leader.", traceback="")
 TABLE: dict[str, tuple[list[HostObservation], FailureKind | None, int | None]] = {
     "all done": ([done(0), done(1)], None, None),
     "done though told to leave": ([told(0, ExitCode.DONE, StopReason.NOTICE), done(1)], None, None),
@@ -89,7 +98,6 @@ TABLE: dict[str, tuple[list[HostObservation], FailureKind | None, int | None]] =
     # what runners say outranks what programs raise
     "wrong slice": ([raised(0), ended(1, ExitCode.WRONG_SLICE)], Kind.WRONG_TOPOLOGY, 1),
     "refused": ([lost_peer(0, **NOT_MET), ended(1, ExitCode.PAYLOAD_REFUSED, **NOT_MET)], Kind.REFUSED, 1),
-    "stalled": ([lost_peer(0), ended(1, ExitCode.STALLED)], Kind.STALLED, 1),
     # exceptions of programs
     "one raised, others saw it": ([lost_peer(0), raised(1), lost_peer(2)], Kind.PROGRAM_ERROR, 1),
     "one raised, others still run": ([running(0), raised(1), running(2)], Kind.PROGRAM_ERROR, 1),
@@ -99,11 +107,32 @@ TABLE: dict[str, tuple[list[HostObservation], FailureKind | None, int | None]] =
     "raised before the hosts met": (
         [raised(0, ended_after=3.0, **NOT_MET), lost_peer(1, **NOT_MET)], Kind.PROGRAM_ERROR, 0),
     "a command's exit code": ([ended(0, ExitCode.PROGRAM_RAISED, program_code=3)], Kind.PROGRAM_ERROR, 0),
-    "MemoryError": ([raised(0, "MemoryError", "")], Kind.OUT_OF_MEMORY, 0),
-    "chips out of memory": (
-        [lost_peer(0), raised(1, "JaxRuntimeError", "RESOURCE_EXHAUSTED: Out of memory allocating 1 byte")],
-        Kind.OUT_OF_MEMORY, 1),
-    "words about memory decide nothing": ([raised(0, message="no RESOURCE_EXHAUSTED here")], Kind.PROGRAM_ERROR, 0),
+    "the program said that it had no memory": ([lost_peer(0), raised(1, out_of_memory=True)], Kind.OUT_OF_MEMORY, 1),
+    "words about memory decide nothing": (
+        [raised(0, "MemoryError", "RESOURCE_EXHAUSTED: out of memory")], Kind.PROGRAM_ERROR, 0),
+    # the kernel's word outranks what the others saw
+    "killed for its memory": (
+        [raised(0), by_signal(1, signal.SIGKILL, killed_by=KilledBy.MEMORY), gone(2)], Kind.OUT_OF_MEMORY, 1),
+    "a shell's child killed for its memory": (
+        [ended(0, ExitCode.PROGRAM_RAISED, program_code=137, killed_by=KilledBy.MEMORY)], Kind.OUT_OF_MEMORY, 0),
+    "killed for its memory after a notice": (
+        [told(0, ExitCode.PREEMPTED, StopReason.NOTICE, program_signal=9, killed_by=KilledBy.MEMORY)],
+        Kind.PREEMPTED, 0),
+    # all stood still
+    "stalled": ([stalled(0, step=41), stalled(1, step=40), stalled(2, step=41)], Kind.STALLED, 1),
+    "stalled, the last hosts were ended by the launcher": ([stalled(0, step=3), gone(1, signal=9)], Kind.STALLED, 0),
+    "stalled, others lost their peer": ([lost_peer(0), stalled(1, step=3)], Kind.STALLED, 1),
+    "stalled, others still run": ([running(0), stalled(1, step=3)], Kind.STALLED, 1),
+    "stalled, no step was ever reported": ([stalled(0), stalled(1)], Kind.STALLED, None),
+    "stalled after a host had raised": (
+        [stalled(0, step=3, ended_after=60.0), raised(1, ended_after=30.0)], Kind.PROGRAM_ERROR, 1),
+    "stalled after a program was killed": (
+        [stalled(0, step=3, ended_after=60.0), by_signal(1, 9, ended_after=30.0)], Kind.HOST_LOST, 1),
+    "stalled, then another raised": (
+        [stalled(0, step=3, ended_after=60.0), raised(1, ended_after=61.0)], Kind.STALLED, 0),
+    "stalled, and the platform took a host": (
+        [stalled(0, step=3), gone(1, disruption="node deleted")], Kind.PREEMPTED, 1),
+    "stalled, and a stop": ([stalled(0, step=3), told(1, ExitCode.STOPPED, StopReason.STOP)], Kind.STOPPED, None),
     **{
         f"{number.name} is the program's own": ([lost_peer(0), by_signal(1, number)], Kind.PROGRAM_ERROR, 1)
         for number in (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGABRT)
@@ -119,6 +148,8 @@ TABLE: dict[str, tuple[list[HostObservation], FailureKind | None, int | None]] =
     "aborted by the coordination service": (
         [by_signal(h, signal.SIGABRT, lost_peer=True) for h in (0, 1)], Kind.UNKNOWN, None),
     "could not join": ([lost_peer(0, **NOT_MET), lost_peer(1, **NOT_MET)], Kind.COULD_NOT_JOIN, None),
+    "could not join, another host reported without joining": (
+        [lost_peer(0, error=MISSING, **NOT_MET), lost_peer(1)], Kind.COULD_NOT_JOIN, None),
 }  # fmt: skip
 
 
@@ -167,6 +198,14 @@ def test_every_kind_says_whether_to_try_again_and_what_to_do(kind: str, retryabl
         ([told(0, 81, StopReason.NOTICE, progress=Progress(saved_step=40))], "(step 40 saved)"),
         ([told(0, 81, StopReason.NOTICE)], "(no checkpoint saved)"),
         ([ended(0, 81, progress=Progress(saved_step=7))], "The program of host 0 left (step 7 saved)."),
+        ([by_signal(1, 9, killed_by="memory")], "out-of-memory killer ended the program of host 1."),
+        (
+            [stalled(0, step=41)],
+            "No host made a step for 62 s; host 0 stopped first, after step 41, in train.py:41 in main; the stacks of"
+            " all hosts are in attempts/1/hosts/*/stacks.txt.",
+        ),
+        ([lost_peer(0, error=MISSING, **NOT_MET), lost_peer(1, error=UNCALLED, **NOT_MET)], "hosts 1 did not come"),
+        ([lost_peer(1, error=UNCALLED, **NOT_MET)], "not called by the leader"),
     ],
 )
 def test_the_message_names_what_happened(hosts: list[HostObservation], message: str) -> None:

@@ -72,8 +72,18 @@ def test_the_first_step_is_written_at_once(program: Program) -> None:
         "first_step": 40,
         "saved_step": None,
         "metrics": {"loss": 0.5},
+        "reported_after": 53.0,
     }
     assert program.events == [{"event": Event.STEP, "step": 40, "loss": 0.5}]
+
+
+def test_a_step_that_comes_again_is_a_sign_of_life_too(program: Program) -> None:
+    for _ in range(3):
+        program.step(7, 1.0)
+    assert (program.progress["step"], program.progress["reported_after"]) == (7, 53.0)
+    program.step(7, 0.01)
+    program.reports.flush_step()
+    assert program.progress["reported_after"] == 53.0, "nothing new to write at the end"
 
 
 def test_writes_are_a_tenth_of_a_second_apart(program: Program) -> None:

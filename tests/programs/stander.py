@@ -1,0 +1,108 @@
+"""Programs that stand still, each in its own way. Hosts without JAX wait for each other by files."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+
+import prefect_tpu as tpu
+
+LOOK_SECONDS = 0.02
+STEP_SECONDS = 0.15  # longer than the pause between two reports that are written
+
+
+def together(steps: int, still_at: int | None = None, host: int = 0) -> int:
+    """Steps that all hosts do together, reported as JAX's are before they are computed.
+
+    From step `still_at` on one of them stands still, in the first attempt only.
+    """
+    here = tpu.info()
+    for step in range(steps):
+        if step == still_at and here.host == host and here.attempt == 1:
+            stand_still()
+        tpu.report(step)
+        meet(here, step)
+        time.sleep(STEP_SECONDS)
+    return steps
+
+
+def meet(here: tpu.Info, step: int) -> None:
+    folder = here.output / "met" / str(here.attempt)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{step}-{here.host}").touch()
+    while not all((folder / f"{step}-{other}").exists() for other in range(here.hosts)):
+        time.sleep(LOOK_SECONDS)
+
+
+def stand_still() -> None:
+    """Deaf to every notice."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    while True:
+        time.sleep(60)
+
+
+def leader_reports(seconds: float) -> str:
+    """Only the leader reports, and long after the others' last sign of life."""
+    tpu.report(0)
+    give_up = time.monotonic() + seconds
+    step = 0
+    while time.monotonic() < give_up:
+        time.sleep(0.2)
+        if tpu.info().is_leader:
+            step += 1
+            tpu.report(step)
+    return "done"
+
+
+def never_reports(seconds: float) -> str:
+    """Gives no sign by which it could be missed."""
+    time.sleep(seconds)
+    return "done"
+
+
+def compiles(layers: int) -> str:
+    """A function that XLA takes long to compile, between two steps."""
+    tpu.join()
+    import jax
+    import jax.numpy as jnp
+
+    def deep(x: jax.Array) -> jax.Array:
+        for layer in range(layers):
+            x = jnp.sin(x @ x + layer)
+        return x
+
+    tpu.report(0)
+    jax.jit(deep)(jnp.ones((8, 8))).block_until_ready()
+    tpu.report(1)
+    return "done"
+
+
+def does_not_join(host: int, seconds: float) -> None:
+    """All but one host wait for the others."""
+    if tpu.info().host == host:
+        time.sleep(seconds)
+    tpu.join()
+
+
+def finds_other_devices(devices: int) -> None:
+    """As if something else had the rest of the slice."""
+    import jax
+
+    jax.config.update("jax_num_cpu_devices", devices)
+    tpu.join()
+
+
+def leaves_a_thread() -> str:
+    """It has returned, and something of it never will."""
+    import atexit
+    import threading
+
+    threading.Thread(target=stand_still_quietly, name="uploader").start()
+    atexit.register(Path("handler-ran").touch)
+    return "returned"
+
+
+def stand_still_quietly() -> None:
+    while True:
+        time.sleep(60)
