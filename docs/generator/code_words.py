@@ -10,7 +10,7 @@ import textwrap
 import tokenize
 from types import ModuleType
 
-_SECTION = re.compile(r"^(Args|Returns|Raises|Yields):$", re.MULTILINE)
+_SECTION = re.compile(r"^(?P<name>Args|Returns|Raises|Yields):\n(?P<body>(?:[ \t]+.*\n?|\n(?=[ \t]))+)", re.MULTILINE)
 _ENTRY = re.compile(r"^(?P<names>[\w*]+(?:, [\w*]+)*): (?P<text>.+(?:\n[ \t]+.+)*)", re.MULTILINE)
 
 
@@ -20,16 +20,17 @@ def doc(item: object) -> str:
 
 
 def prose(item: object) -> str:
-    """What a docstring says before its sections and before its list of fields, one paragraph a line."""
-    text = _ENTRY.sub("", _SECTION.split(doc(item))[0]) if isinstance(item, type) else _SECTION.split(doc(item))[0]
+    """What a docstring says outside its sections and its list of fields, one paragraph a line."""
+    text = _SECTION.sub("", doc(item))
+    if isinstance(item, type):
+        text = _ENTRY.sub("", text)
     return "\n\n".join(flat(part) for part in text.split("\n\n") if part.strip())
 
 
 def section(item: object, name: str) -> dict[str, str]:
     """Name → meaning of `Args`, `Raises`; a section without names stands under an empty one."""
-    parts = _SECTION.split(doc(item))
-    bodies = dict(zip(parts[1::2], parts[2::2], strict=True))
-    body = textwrap.dedent(bodies.get(name, "").strip("\n"))
+    bodies = {found["name"]: textwrap.dedent(found["body"]) for found in _SECTION.finditer(doc(item))}
+    body = bodies.get(name, "")
     return _entries(body) or ({"": flat(body)} if body.strip() else {})
 
 

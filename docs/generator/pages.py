@@ -69,10 +69,9 @@ def _of_class(item: type) -> str:
 
 
 def _methods(cls: type) -> list[tuple[str, Callable[..., Any]]]:
-    """Public methods of its own that are documented, but for records: those are data."""
-    if dataclasses.is_dataclass(cls) or issubclass(cls, enum.Enum):
-        return []
-    return [(key, item) for key, item in vars(cls).items() if inspect.isfunction(item) and not key.startswith("_")]
+    """Its own public methods; what records have for being written down is nobody's call."""
+    own = [(key, item) for key, item in vars(cls).items() if inspect.isfunction(item) and not key.startswith("_")]
+    return [(key, item) for key, item in own if key != "to_json" and not issubclass(cls, enum.Enum)]
 
 
 def _class(level: str, cls: type) -> str:
