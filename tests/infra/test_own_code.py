@@ -88,3 +88,15 @@ def test_a_working_folder_that_is_gone_is_said(folder: Path) -> None:
 def test_a_program_that_is_not_there_is_said(folder: Path) -> None:
     with pytest.raises(UsageError, match=r"nowhere\.py cannot be read: No such file"):
         parse(folder / "nowhere.py")
+
+
+def test_a_file_that_runs_by_its_path_imports_nothing_relatively(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import os\nfrom . import other\n")
+    with pytest.raises(UsageError, match="relative import in line 2.*name the program as pkg.mod:function"):
+        siblings(tmp_path / "train.py")
+
+
+def test_what_does_not_parse_is_named_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("x = 1\ndef main(:\n")
+    with pytest.raises(UsageError, match=r"train\.py does not parse in line 2: invalid syntax\. Correct it"):
+        siblings(tmp_path / "train.py")

@@ -25,17 +25,18 @@ from prefect_tpu.infra.packing import Packed, pack, pack_function, packed_before
 from prefect_tpu.infra.storage import LocalStorage
 
 FILES = {
-    "train.py": "import net_a\nfrom deep_pkg.part import value\nimport json, os.path\ndef main(steps=1): pass\nalias = main\n",
+    "train.py": "import net_a\nfrom deep_pkg.part import value\nimport os.path\ndef main(steps=1): pass\nalias = main\n",
     "net_a.py": "def f():\n    import net_b\n",
     "net_b.py": "import train\n",
     "unused.py": "syntax error (\n",
     "deep_pkg/__init__.py": "",
-    "deep_pkg/part.py": "from . import other\nimport from_package\nvalue = 1\n",
+    "deep_pkg/part.py": "from . import other\nimport from_package\nvalue = max\n",
     "deep_pkg/other.py": "",
     "deep_pkg/weights.bin": "w",
     "deep_pkg/.hidden": "secret",
     "deep_pkg/__pycache__/part.pyc": "x",
     "from_package.py": "",
+    "constant.py": "main = [3]\ndef outer():\n    inner = 1\n    return inner\n",
     "later.py": "async def main(): pass\n",
     "data.csv": "1,2",
 }
@@ -137,6 +138,9 @@ def test_a_command_is_looked_up_and_nothing_travels() -> None:
         ("no-such-command", {}, (), "'no-such-command' is no program: name path.py:function"),
         ("train.py:main", {}, ("x",), "is a function: give it parameters"),
         ("net_a:f", {}, ("x",), "is a function: give it parameters"),
+        ("constant.py:main", {}, (), "'main' in .*constant.py is a value, not a function"),
+        ("constant.py:inner", {}, (), "has no function 'inner'. It has: outer"),
+        ("train.py:main", {"step": 3}, (), "main has no parameter 'step'. It has: steps. Did you mean 'steps'"),
         ("train.py", {"a": 1}, (), "is a script or command: give it arguments after '--'"),
         ("sh", {"a": 1}, (), "is a script or command"),
         ("train.py:main", {"steps": object()}, (), "must be JSON"),

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
-from prefect_tpu.infra.errors import UsageError
-from prefect_tpu.infra.request import Request, prepare
+from prefect_tpu.infra.errors import Conflict, UsageError
+from prefect_tpu.infra.launcher import history
+from prefect_tpu.infra.request import Request, job_folder, prepare
+from prefect_tpu.infra.storage import LocalStorage
 
 
 def request(tmp_path: Path, **changes: Any) -> Request:
@@ -35,7 +37,10 @@ def test_a_job_is_prepared_again_as_it_was(tmp_path: Path) -> None:
         ({"settings": {"drills": ("kill@step=3,host=4",)}}, "host=4' strikes no host .v6e-16 has 4, v6e-4 has 1"),
         ({"settings": {"drills": ("explode@step=3",)}}, "preempt, kill, fail"),
         ({"settings": {"grace": 0.0}}, "grace is 0.0"),
-        ({"settings": {"colour": "red"}}, "colour"),
+        ({"settings": {"colour": "red"}}, "Job 'digits' has no setting 'colour'. It has: backend"),
+        ({"settings": {"graze": 3}}, "has no setting 'graze'. Did you mean 'grace'"),
+        ({"output": "data/below"}, "Output .*data/below cannot be a folder: .*data is a file"),
+        ({"accelerators": (16,)}, "Accelerator 16 is no text"),
     ],
 )
 def test_a_wrong_call_is_refused_before_anything_is_written(
@@ -50,3 +55,16 @@ def test_a_wrong_call_is_refused_before_anything_is_written(
 
 def test_a_drill_may_name_a_host_of_any_of_the_slices(tmp_path: Path) -> None:
     assert prepare(request(tmp_path, settings={"drills": ("kill@step=3,host=3",)})).drills == ("kill@step=3,host=3",)
+
+
+def test_a_name_that_is_taken_is_found_before_anything_is_copied(tmp_path: Path) -> None:
+    (tmp_path / "table.csv").write_text("1")
+    (tmp_path / "more.csv").write_text("2")
+    asked = request(tmp_path, data={"table": str(tmp_path / "table.csv")})
+    storage = LocalStorage(job_folder(asked.output, asked.name))
+    history.enter(storage, prepare(asked))
+    before = sorted(tmp_path.rglob("*"))
+    for changes in ({"program": "ls"}, {"data": {"table": asked.data["table"], "more": str(tmp_path / "more.csv")}}):
+        with pytest.raises(Conflict, match="'digits' exists and was asked for differently"):
+            prepare(request(tmp_path, **{"data": asked.data, **changes}))
+    assert sorted(tmp_path.rglob("*")) == before

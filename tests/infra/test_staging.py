@@ -221,3 +221,18 @@ def test_an_output_that_cannot_be_written_is_the_platforms_refusal(folder: Path,
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(PlatformError, match=r"Could not stage .*source into .*file"):
         stage(str(folder), str(tmp_path / "file"))
+
+
+def test_a_folder_that_holds_the_output_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "table.csv").write_text("1")
+    (tmp_path / "way").symlink_to(tmp_path, target_is_directory=True)
+    for source in (tmp_path, tmp_path / "way"):
+        with pytest.raises(UsageError, match="holds the output .*: give another output"):
+            stage(str(source), str(tmp_path / "jobs"))
+    assert not (tmp_path / "jobs").exists()
+
+
+def test_a_link_that_leads_nowhere_is_named_as_one(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(UsageError, match="loop is a link that leads nowhere"):
+        stage(str(tmp_path / "loop"), str(tmp_path / "jobs"))

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from prefect_tpu.infra import layout
+from prefect_tpu.infra import layout, seals
 from prefect_tpu.infra.contract import write_json
 from prefect_tpu.infra.launcher import checkpoints
 from prefect_tpu.infra.launcher.checkpoints import KEPT, is_whole, newest_whole, prune, sealed
@@ -175,3 +175,17 @@ def test_pruning_keeps_the_newest_whole_ones_and_the_one_in_use(
         assert newest_whole(storage, below=9) == (whole[0] if whole else None)
         assert used not in whole or used in left
         assert set(left) - set(whole[:KEPT]) <= {used}
+
+
+def test_a_changed_byte_is_found_and_told(storage: LocalStorage, caplog: pytest.LogCaptureFixture) -> None:
+    older, flipped = write(storage, 1, 10), write(storage, 1, 20, seal=False)
+    seals.seal(storage.path(layout.CHECKPOINTS), flipped)
+    assert newest_whole(storage, below=2) == flipped and not caplog.messages
+    (folder(storage, flipped) / "state/array").write_bytes(b"0123456780")
+    assert is_whole(storage, flipped)  # by a look
+    assert newest_whole(storage, below=2) == older
+    (told,) = caplog.messages
+    assert told == (
+        f"The checkpoint {folder(storage, flipped)} is passed over. state/array is missing or was changed after it was"
+        " sealed."
+    )
