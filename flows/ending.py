@@ -17,7 +17,7 @@ def show_end(result: JobResult, picture: Path | None) -> None:
     """The end of a job, on standard error. `picture`: where its loss was drawn."""
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     if result.attempts:
-        console.print(attempts(result.attempts))
+        console.print(*attempts(result.attempts), sep="\n")
     console.print(verdict(result), markup=False)
     if result.failure is not None:
         console.print(result.failure.advice, markup=False)

@@ -9,11 +9,13 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from prefect_tpu.flows.shell.columns import columns
 from prefect_tpu.flows.shell.durations import clock, written
 from prefect_tpu.infra.contract import Activity, Progress
 from prefect_tpu.infra.job import AttemptSummary
 from prefect_tpu.infra.launcher.status import HostStatus, JobStatus
 from prefect_tpu.infra.state import HostPhase, JobState
+from prefect_tpu.infra.summary import Steps
 from prefect_tpu.infra.summary import steps as count_steps
 
 STYLES = {
@@ -44,6 +46,8 @@ def picture(seen: JobStatus, *, took: float, state: JobState | None = None, left
     report = progress(seen)
     if report.step is not None and not seen.state.is_final:
         lines.append(_bar(seen, report, left))
+    elif report.saved_step is not None and not seen.state.is_final:
+        lines.append(Text(f"goes on from step {report.saved_step}"))
     if seen.hosts and not seen.state.is_final:
         lines += [_hosts(seen.hosts), *(Text(line, style="yellow") for line in silent(seen.hosts))]
     return Group(*lines)
@@ -80,24 +84,24 @@ def _silence(numbers: Sequence[int], activity: Activity, since: str) -> str:
     return f"{who} silent for {since}{doing}"
 
 
-def attempts(ended: Sequence[AttemptSummary]) -> Table:
-    """One row per attempt that has ended."""
-    table = Table(*COLUMNS, box=None, header_style="bold", padding=(0, 2, 0, 0), pad_edge=False)
-    for attempt, count in zip(ended, count_steps(ended), strict=True):
-        host = attempt.failure.host if attempt.failure else None
-        span = "" if attempt.first_step is None else f"{attempt.first_step}–{attempt.last_step}"
-        table.add_row(
-            str(attempt.number),
-            attempt.accelerator,
-            attempt.outcome,
-            "" if host is None else str(host),
-            written((attempt.ended or attempt.started) - attempt.started),
-            span,
-            "" if attempt.saved_step is None else str(attempt.saved_step),
-            str(count.lost),
-            str(count.again),
-        )
-    return table
+def attempts(ended: Sequence[AttemptSummary]) -> list[Text]:
+    """One row per attempt that has ended, under a header."""
+    return columns(COLUMNS, [_row(*pair) for pair in zip(ended, count_steps(ended), strict=True)])
+
+
+def _row(attempt: AttemptSummary, count: Steps) -> list[str]:
+    host = attempt.failure.host if attempt.failure else None
+    return [
+        str(attempt.number),
+        attempt.accelerator,
+        attempt.outcome,
+        "-" if host is None else str(host),
+        written((attempt.ended or attempt.started) - attempt.started),
+        "-" if attempt.first_step is None else f"{attempt.first_step}–{attempt.last_step}",
+        "-" if attempt.saved_step is None else str(attempt.saved_step),
+        str(count.lost),
+        str(count.again),
+    ]
 
 
 def _bar(seen: JobStatus, report: Progress, left: float | None) -> RenderableType:

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.console import Console
 from rich.text import Text
 
 Cell = str | Text
 
 
-def print_columns(console: Console, header: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
-    """Under a header. A terminal cuts what does not fit; a file or pipe gets whole lines."""
+def columns(header: Sequence[str], rows: Sequence[Sequence[Cell]]) -> list[Text]:
+    """A line for the header and one for each row; a terminal cuts what does not fit."""
     lines = [[Text(name, style="bold") for name in header], *([_text(cell) for cell in row] for row in rows)]
-    widths = [max(cell.cell_len for cell in column) for column in zip(*lines, strict=True)]
-    for line in lines:
-        whole = Text("  ").join(_padded(cell, width) for cell, width in zip(line, widths, strict=True))
-        whole.rstrip()
-        if console.is_terminal:
-            console.print(whole, no_wrap=True, overflow="ellipsis")
-        else:
-            console.print(whole, soft_wrap=True)
+    return aligned(lines)
+
+
+def aligned(lines: Sequence[Sequence[Cell]]) -> list[Text]:
+    """Cells of equal width, two blanks apart; nothing behind the last one."""
+    cells = [[_text(cell) for cell in line] for line in lines]
+    widths = [max(cell.cell_len for cell in column) for column in zip(*cells, strict=True)]
+    return [_line(line, widths) for line in cells]
+
+
+def _line(cells: Sequence[Text], widths: Sequence[int]) -> Text:
+    whole = Text("  ", no_wrap=True, overflow="ellipsis").join(map(_padded, cells, widths))
+    whole.rstrip()
+    return whole
 
 
 def _text(cell: Cell) -> Text:

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from prefect_tpu.flows.picture import STYLES
-from prefect_tpu.flows.shell.columns import print_columns
+from prefect_tpu.flows.shell.columns import columns
 from prefect_tpu.flows.shell.durations import written
 from prefect_tpu.infra.contract import ContractError
 from prefect_tpu.infra.errors import NoSuchJob, UsageError
@@ -67,10 +67,14 @@ def _row(output: str, name: str) -> Row | None:
 
 
 def listed(rows: Sequence[Row]) -> None:
-    """Print the table; what cannot be read is explained below it."""
+    """Print the table; what cannot be read is explained below it, and that there is nothing, on standard error."""
     console = Console(highlight=False)
-    print_columns(console, COLUMNS, [_cells(row, time.time()) for row in rows])
+    if rows:
+        cells = [_cells(row, time.time()) for row in rows]
+        console.print(*columns(COLUMNS, cells), sep="\n", soft_wrap=not console.is_terminal)
     errors = Console(stderr=True, highlight=False, soft_wrap=True)
+    if not rows:
+        errors.print("No jobs.", markup=False)
     for row in rows:
         if row.problem:
             errors.print(f"{row.name}: {row.problem}", markup=False)

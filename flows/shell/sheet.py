@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 import typer
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
 from prefect_tpu.flows.picture import attempts, has_failed, picture, silent
+from prefect_tpu.flows.shell.columns import columns
 from prefect_tpu.flows.shell.durations import written
 from prefect_tpu.flows.shell.found import found
 from prefect_tpu.infra import layout
@@ -56,11 +56,11 @@ def _seen(storage: LocalStorage, watch: bool) -> Iterator[JobStatus]:
 
 def sheet(seen: JobStatus, job: SliceJob, storage: LocalStorage, now: float) -> Group:
     """Everything a person may want to know of a job, in the order in which it is asked."""
-    parts: list[RenderableType] = [picture(seen, took=_lasted(seen, now)), _facts(seen, job, storage, now)]
+    parts: list[RenderableType] = [picture(seen, took=_lasted(seen, now)), *_facts(seen, job, storage, now)]
     if seen.hosts:
-        parts += [Text(), _hosts(seen.hosts)]
+        parts += [Text(), *_hosts(seen.hosts)]
     if seen.attempts:
-        parts += [Text(), attempts(seen.attempts)]
+        parts += [Text(), *attempts(seen.attempts)]
     if seen.failure is not None:
         parts += [Text(), Text(f"{seen.failure.kind}: {seen.failure.message}", style="red"), Text(seen.failure.advice)]
     return Group(*parts, Text(), *(Text(line) for line in advice(seen)))
@@ -70,22 +70,17 @@ def _lasted(seen: JobStatus, now: float) -> float:
     return (seen.changed if seen.state.is_final else now) - seen.began
 
 
-def _facts(seen: JobStatus, job: SliceJob, storage: LocalStorage, now: float) -> Table:
-    table = Table.grid(padding=(0, 2))
-    driver = "nobody" if seen.is_abandoned else seen.driver
-    rows = {
+def _facts(seen: JobStatus, job: SliceJob, storage: LocalStorage, now: float) -> list[Text]:
+    facts = {
         "program": " ".join([job.program.target, *job.program.arguments]),
-        "driven by": driver,
+        "driven by": "nobody" if seen.is_abandoned else seen.driver,
         "value": None if seen.value is None else json.dumps(seen.value),
         "saved": None if seen.saved_step is None else f"step {seen.saved_step}",
         "changed": f"{written(now - seen.changed)} ago",
         "drills": ", ".join(_drills(job, storage)) or None,
         "files": seen.output,
     }
-    for name, value in rows.items():
-        if value is not None:
-            table.add_row(name, Text(value, overflow="fold"))
-    return table
+    return [Text(f"{name:<11}{value}") for name, value in facts.items() if value is not None]
 
 
 def _drills(job: SliceJob, storage: LocalStorage) -> Iterator[str]:
@@ -94,18 +89,19 @@ def _drills(job: SliceJob, storage: LocalStorage) -> Iterator[str]:
         yield f"{drill} ({'has struck' if struck else 'is to come'})"
 
 
-def _hosts(hosts: Sequence[HostStatus]) -> Table:
-    table = Table("HOST", "STATE", "STEP", "SAVED", "METRICS", box=None, header_style="bold", pad_edge=False)
-    for host in hosts:
-        report = host.progress
-        table.add_row(
-            str(host.host),
-            Text(_state(host), style="red" if has_failed(host) else ""),
-            _number(report.step),
-            _number(report.saved_step),
-            ", ".join(f"{name} {value:.4g}" for name, value in report.metrics.items()),
-        )
-    return table
+def _hosts(hosts: Sequence[HostStatus]) -> list[Text]:
+    return columns(("HOST", "STATE", "STEP", "SAVED", "METRICS"), [_row(host) for host in hosts])
+
+
+def _row(host: HostStatus) -> list[str | Text]:
+    report = host.progress
+    return [
+        str(host.host),
+        Text(_state(host), style="red" if has_failed(host) else ""),
+        _number(report.step),
+        _number(report.saved_step),
+        ", ".join(f"{name} {value:.4g}" for name, value in report.metrics.items()),
+    ]
 
 
 def _state(host: HostStatus) -> str:

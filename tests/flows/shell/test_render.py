@@ -1,0 +1,105 @@
+"""What would be sent is shown whole and read by machines; nothing is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from prefect_tpu.flows.shell.render import _scalar
+from prefect_tpu.infra import layout
+from prefect_tpu.infra.errors import FailureKind
+from prefect_tpu.infra.job import Program
+
+Shell = Callable[..., Any]
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> str:
+    (tmp_path / "train.py").write_text("import beside\ndef main(steps=1, note=''): ...\n")
+    (tmp_path / "beside.py").write_text("WORD = 1\n")
+    (tmp_path / "table.csv").write_text("1,2\n")
+    return f"{tmp_path / 'train.py'}:main"
+
+
+def test_a_new_job(shell: Shell, program: str, output: Path, tmp_path: Path) -> None:
+    words = ["-a", "cpu-2x1", "--name", "new", "-p", "steps=5", "--data", f"{tmp_path}/table.csv", "--grace", "5s"]
+    told = shell("render", program, *words, "-e", "A=b", "-e", "MY_TOKEN=hush", "--json").json
+    assert told["what"] == "Attempt 1 would begin on cpu-2x1, at the beginning."
+    assert set(told["payload"]["files"]) == {"train.py", "beside.py"}
+    assert told["data"]["table"]["from"] == f"{tmp_path}/table.csv" and len(told["data"]["table"]["sha256"]) == 64
+    assert (told["plan"]["grace"], told["plan"]["hosts"], told["plan"]["restore"]) == (5.0, 2, None)
+    assert told["plan"]["env"]["A"] == "b" and told["plan"]["env"]["MY_TOKEN"] == "(hidden)"
+    assert [host["command"][-1] for host in told["hosts"]] == ["0", "1"]
+    assert not output.exists()
+
+
+def test_people_read_the_same(shell: Shell, program: str, output: Path) -> None:
+    said = shell("render", program, "--name", "new", "-p", "note=a: b", "-p", "steps=5", "-e", "KEY=hush").lines
+    assert said[0] == "job: new" and "what: Attempt 1 would begin on cpu, at the beginning." in said
+    assert "    steps: 5" in said and '    note: "a: b"' in said and "    KEY: (hidden)" not in said
+    assert any(line.startswith("  - host: 0") for line in said) and any(
+        "-m prefect_tpu.infra.host" in line for line in said
+    )
+    assert "hush" not in "\n".join(said) and not output.exists()
+
+
+def test_what_is_not_to_be_had_says_why(shell: Shell, program: str) -> None:
+    told = shell("render", program, "-a", "v6e-256", "-a", "cpu", "--json").json
+    assert "64 hosts needed" in told["refused"]["v6e-256"] and told["plan"]["accelerator"] == "cpu"
+    assert shell("render", program, "-a", "v6e-256", "--json").json["what"].startswith("Nothing would start")
+
+
+def test_what_run_would_refuse_render_refuses(shell: Shell, program: str, output: Path) -> None:
+    for words, says in (
+        ((program.replace("main", "mian"),), "has no function 'mian'"),
+        ((program, "-p", "step=5"), "step"),
+        ((program, "-a", "v6e-17"), "v6e-17"),
+        ((program, "--drill", "preempt@step=1,host=9"), "strikes no host"),
+    ):
+        ended = shell("render", *words)
+        assert ended.status == 2 and says in ended.err and len(ended.err.splitlines()) == 1
+    assert not output.exists()
+
+
+def test_a_job_that_is_there(shell: Shell, jobs: Any) -> None:
+    words = ("sh", "-a", "v6e-16", "--name", "old", "--json", "--", "-c", "true")
+    jobs.asked("old", program=Program(kind="command", target="sh", arguments=("-c", "true")))
+    jobs.planned("old", 1)
+    assert shell("render", *words).json["what"].startswith("Attempt 1 was sent already")
+    jobs.attempt_ended("old", 1, FailureKind.PREEMPTED)
+    assert shell("render", *words).json["what"] == "Attempt 2 would begin on v6e-16, at the beginning."
+    jobs.planned("old", 2)
+    jobs.attempt_ended("old", 2)
+    jobs.ended("old")
+    assert shell("render", *words).json["what"].startswith("The job has succeeded: its result would be returned")
+    before = sorted(jobs.storage("old").root.rglob("*"))
+    jobs.storage("old").delete(layout.RESULT)
+    assert shell("render", "sh", "--name", "old", "--", "-c", "false").status == 2
+    assert sorted(jobs.storage("old").root.rglob("*")) == [path for path in before if path.name != layout.RESULT]
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        ("v6e-16:spot", "v6e-16:spot"),
+        ("/out/a b", "/out/a b"),
+        ("a: b", '"a: b"'),
+        ("a #b", '"a #b"'),
+        ("12", '"12"'),
+        ("1.5e3", '"1.5e3"'),
+        ("yes", '"yes"'),
+        ("", '""'),
+        ("- a", '"- a"'),
+        ("é", '"é"'),
+        (None, "null"),
+        (True, "true"),
+        (1.5, "1.5"),
+        (("a",), '["a"]'),
+        ({}, "{}"),
+    ],
+)
+def test_scalars_read_back_as_what_they_were(value: Any, written: str) -> None:
+    assert _scalar(value) == written
