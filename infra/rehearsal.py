@@ -28,8 +28,8 @@ from prefect_tpu.infra.storage import LocalStorage, open_storage
 TIMES_SLOWER = 3  # a slow host waits this many times its own step, so that a step takes four times as long
 SHORTEST_WAIT, LONGEST_WAIT = 0.05, 5.0  # seconds
 STALL_SHARE = 0.25  # of the stall's limit: a slow host is none that stands still
-SPARE_BYTES = 64 << 20  # what a program that runs out of memory is given beyond what it has
-CHUNK_BYTES = 16 << 20
+SPARE_BYTES = 1 << 30  # what a program that runs out of memory is given beyond what it has
+CHUNK_BYTES = 640 << 20  # the second one is refused; what is left is enough for JAX's threads meanwhile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,14 +188,17 @@ def _stand_still() -> NoReturn:
 
 
 def _run_out_of_memory(note: Note) -> NoReturn:
-    """Ask for memory until there is none, below a limit of this process's own: the machine is not in danger."""
+    """Ask for memory until there is none, below a limit of this process's own.
+
+    The machine is not in danger: what is had comes as zeros, of which the system keeps none.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     try:
         if sys.platform == "linux":
             within = _present_bytes() + SPARE_BYTES
             limit = within if hard == resource.RLIM_INFINITY else min(within, hard)
             resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
-        held = [bytearray(CHUNK_BYTES) for _ in range(2 * SPARE_BYTES // CHUNK_BYTES)]
+        held = [bytes(CHUNK_BYTES) for _ in range(SPARE_BYTES // CHUNK_BYTES + 1)]
         raise MemoryError(f"{_asked_for(note)} ({len(held)} chunks were had)")
     except MemoryError as exc:
         raise MemoryError(_asked_for(note)) from exc
