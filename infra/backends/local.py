@@ -171,7 +171,7 @@ class LocalBackend:
         storage, attempt = LocalStorage(handle["output"]), handle["attempt"]
         scratch = storage.path(layout.scratch(attempt, host))
         progress = read_progress(scratch)
-        joined = joined_after(scratch) is not None or progress.step is not None
+        joined = progress.step is not None or joined_after(scratch) is not None  # events are many: steps spare them
         alive = self._is_running(handle, host)  # before the record is read: a runner writes it, then ends
         raw = storage.get(layout.record(attempt, host))
         if raw is not None:
@@ -205,7 +205,8 @@ class LocalBackend:
         raw = LocalStorage(handle["output"]).get(layout.started(handle["attempt"], host))
         if raw is None:
             return False if has_ended else None
-        return is_alive(contract.read_json(raw, "started.json")["pid"], mark)
+        pid = contract.read_json(raw, "started.json")["pid"]
+        return not has_ended if child is not None and child.pid == pid else is_alive(pid, mark)
 
     async def logs(
         self, handle: Handle, hosts: tuple[int, ...] | None = None, follow: bool = False, tail: int | None = None
