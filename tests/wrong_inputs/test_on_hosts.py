@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from places import lay_out
+from stored import NAME, begun, ended, under_way
 
 from prefect_tpu.infra import layout
 from prefect_tpu.infra.contract import Payload
@@ -186,4 +187,33 @@ def test_a_disk_that_is_full_during_a_save_damages_nothing_and_the_job_goes_on_o
     assert again.result()["value"]["start"] == whole.step + 1
     assert json.loads(storage.get(layout.plan(2)) or b"")["restore"] == {"attempt": 1, "step": whole.step}
     assert newest_whole(storage, below=3) == RestorePoint(attempt=2, step=5)
+    assert machine.left() == []
+
+
+@pytest.mark.parametrize(
+    ("lay_down", "name"),
+    [
+        (begun, layout.JOB),
+        (under_way, layout.plan(1)),
+        (lambda output: ended(output, "succeeded"), layout.RESULT),
+        (lambda output: ended(output, "failed"), layout.RESULT),
+        (lambda output: ended(output, "failed"), layout.outcome(1)),
+    ],
+)
+def test_what_is_damaged_may_be_deleted_as_the_message_says(
+    machine: Any, monkeypatch: pytest.MonkeyPatch, lay_down: Callable[[Path], LocalStorage], name: str
+) -> None:
+    lay_out(machine.folder)
+    monkeypatch.chdir(machine.folder)
+    storage = lay_down(machine.output)
+    storage.put(name, b"{")
+    words = ("run", "train.py:main", "--name", NAME)
+    damaged = machine.prefect_tpu(*words)
+    assert damaged.wait() == 3 and "delete it and run the job again" in damaged.err
+    storage.delete(name)
+    mended = machine.prefect_tpu(*words)
+    assert mended.wait() in (0, 1), mended.err
+    again = machine.prefect_tpu(*words, "--json")
+    assert again.wait() == 0, again.err
+    assert again.result()["state"] == "succeeded"
     assert machine.left() == []
