@@ -85,3 +85,27 @@ def test_a_wrong_call_is_refused_before_it_is_a_run(place: Any, case: str) -> No
     assert message.count(says) == 1 and len(message.splitlines()) == 1, message
     assert message.endswith((".", "?"))
     assert place.seen() == before
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field"),
+    [
+        ({"params": "steps=1"}, "params"),
+        ({"data": {"x": 5}}, "data.x"),
+        ({"checkpoint_every": "soon"}, "checkpoint_every"),
+        ({"max_failures": 1.5}, "max_failures"),
+        ({"drills": "kill@step=1"}, "drills"),
+        ({"timing": {"grace": 0}}, "timing.grace"),
+        ({"timing": {"deadline": -1}}, "timing.deadline"),
+        ({"env": {"A": None}}, "env.A"),
+        ({"accelerator": None}, "accelerator"),
+    ],
+)
+def test_a_run_with_parameters_of_the_wrong_type_is_refused_by_its_form(wrong: dict[str, Any], field: str) -> None:
+    """What a deployment, the form in the UI and a flow run check first: Prefect names the field."""
+    from prefect.exceptions import ParameterTypeError
+
+    from prefect_tpu.flows.train import train
+
+    with pytest.raises(ParameterTypeError, match=rf"(?m)- {field}"):
+        train.validate_parameters({"program": TRAIN, **wrong})
