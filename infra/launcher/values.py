@@ -24,7 +24,7 @@ def read(storage: Storage, attempt: int) -> Any:
     name = layout.result(attempt, LEADER)
     raw = _checked(storage, name, info)
     if info.encoding == "json" and info.bytes <= MOST_REPEATED_BYTES:
-        return json.loads(raw)
+        return json.loads(raw, parse_constant=str)  # "NaN" as text: a number of no value is none in strict JSON
     kind = "a JSON value" if info.encoding == "json" else "a pickled value"
     return f"{kind} of {info.bytes} bytes in {storage.url}/{name}"
 

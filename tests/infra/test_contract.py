@@ -18,6 +18,7 @@ from prefect_tpu.infra.contract import (
     ProgramError,
     Progress,
     ResultInfo,
+    Silence,
     read_json,
     write_json,
 )
@@ -45,6 +46,7 @@ records = st.builds(
     ),
     error=st.none() | st.builds(ProgramError, type=texts, message=texts, traceback=texts),
     lost_peer=st.booleans(),
+    silence=st.none() | st.builds(Silence, silent_for=seconds, where=st.text(max_size=40), step=steps),
     result=st.none() | st.builds(ResultInfo, encoding=st.just("json"), sha256=st.just("a" * 64), bytes=st.integers(0)),
 )
 
@@ -63,7 +65,7 @@ def test_a_record_never_exceeds_its_limit_and_keeps_every_fact(given_record: Hos
     raw = given_record.to_json()
     assert len(raw) <= RECORD_LIMIT_BYTES
     read = HostRecord.from_json(raw)
-    for name in ("attempt", "host", "exit_code", "program_signal", "stop_reason", "lost_peer", "result"):
+    for name in ("attempt", "host", "exit_code", "program_signal", "stop_reason", "lost_peer", "silence", "result"):
         assert getattr(read, name) == getattr(given_record, name)
     assert read.progress.step == given_record.progress.step
     assert (read.error is None) == (given_record.error is None)

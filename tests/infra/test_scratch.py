@@ -16,12 +16,20 @@ def test_silence_is_no_progress(tmp_path: Path) -> None:
 
 
 def test_the_newest_report_is_read(tmp_path: Path) -> None:
-    report = {"step": 7, "first_step": 2, "saved_step": 5, "metrics": {"loss": 0.5}, "pace": 1.0}
+    report = {"step": 7, "first_step": 2, "saved_step": 5, "metrics": {"loss": 0.5}, "reported_after": 9, "pace": 1.0}
     (tmp_path / Scratch.PROGRESS).write_bytes(write_json(report))
-    assert read_progress(tmp_path) == Progress(step=7, first_step=2, saved_step=5, metrics={"loss": 0.5})
+    assert read_progress(tmp_path) == Progress(
+        step=7, first_step=2, saved_step=5, metrics={"loss": 0.5}, reported_after=9.0
+    )
     (tmp_path / Scratch.PROGRESS).write_bytes(write_json({"step": 8}))
     assert read_progress(tmp_path) == Progress(step=8)
-    junk = {"step": "a", "first_step": [1], "saved_step": 1.5, "metrics": {"loss": "x", "rate": 2}}
+    junk = {
+        "step": "a",
+        "first_step": [1],
+        "saved_step": 1.5,
+        "metrics": {"loss": "x", "rate": 2},
+        "reported_after": "soon",
+    }
     (tmp_path / Scratch.PROGRESS).write_bytes(write_json(junk))
     assert read_progress(tmp_path) == Progress(metrics={"rate": 2.0})
     (tmp_path / Scratch.PROGRESS).write_bytes(write_json({"step": 8, "metrics": [1]}))

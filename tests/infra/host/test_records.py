@@ -8,13 +8,25 @@ from typing import Any
 
 import pytest
 
-from prefect_tpu.infra.contract import ExitCode, HostRecord, ProgramError, Progress, ResultInfo, Stage, StopReason
+from prefect_tpu.infra.contract import (
+    ExitCode,
+    HostRecord,
+    KilledBy,
+    ProgramError,
+    Progress,
+    ResultInfo,
+    Silence,
+    Stage,
+    StopReason,
+)
 from prefect_tpu.infra.host.records import Ending, compose, refused
 from prefect_tpu.infra.plan import HostPlan
 
 MakePlan = Callable[..., HostPlan]
 ERROR = {"type": "ValueError", "message": "bad", "traceback": "…"}
-DONE = {"exit_code": 0, "result": {"encoding": "json", "sha256": "a" * 64, "bytes": 4}}
+INFO: dict[str, Any] = {"encoding": "json", "sha256": "a" * 64, "bytes": 4}
+SILENCE = Silence(silent_for=61.5, where="train.py:41 in main", step=3)
+DONE = {"exit_code": 0, "result": INFO}
 RAISED = {"exit_code": 80, "error": ERROR, "lost_peer": False}
 LOST = {"exit_code": 83, "error": ERROR, "lost_peer": True}
 SAVED = {"exit_code": 81}
@@ -46,6 +58,21 @@ TABLE: dict[str, tuple[Ending, dict[str, int], int, dict[str, object]]] = {
     "stopped, died of the signal": (ending(-15, **STOP), {}, 85, {"program_signal": 15}),
     "orphaned": (ending(81, SAVED, **ORPHANED), {}, 81, {"stop_reason": "orphaned"}),
     "deadline": (ending(-9, **DEADLINE), {}, 85, {"stop_reason": "deadline"}),
+    "killed after its grace, by the runner": (
+        ending(-9, **NOTICE, killed_by=KilledBy.GRACE),
+        {},
+        81,
+        {"killed_by": "grace"},
+    ),
+    "killed for its memory": (ending(-9, killed_by=KilledBy.MEMORY), {}, 80, {"killed_by": "memory"}),
+    "ran out of memory": (ending(80, {**RAISED, "out_of_memory": True}), {}, 80, {"out_of_memory": True}),
+    "raised what travels": (ending(80, {**RAISED, "exception": INFO}), {}, 80, {"exception": ResultInfo(**INFO)}),
+    "stood still": (
+        ending(-9, killed_by=KilledBy.STALL, silence=SILENCE),
+        {},
+        86,
+        {"killed_by": "stall", "silence": SILENCE, "program_signal": 9},
+    ),
     # commands, and programs that left no account
     "command, 0": (ending(0), {}, 0, {"program_code": 0}),
     "command, 3": (ending(3), {}, 80, {"program_code": 3}),
@@ -81,6 +108,7 @@ def test_the_record(make_plan: MakePlan, case: str) -> None:
         {"exit_code": 80, "error": {"type": "E"}},
         {"exit_code": 80, "error": "text"},
         {"exit_code": 0, "result": {"encoding": "json"}},
+        {"exit_code": 80, "exception": {"encoding": "json"}},
     ],
 )
 def test_an_account_that_makes_no_sense_is_none(make_plan: MakePlan, outcome: dict[str, Any]) -> None:
@@ -90,6 +118,13 @@ def test_an_account_that_makes_no_sense_is_none(make_plan: MakePlan, outcome: di
 def test_error_and_result_are_the_programs_own(make_plan: MakePlan) -> None:
     assert compose(make_plan(), 0, ending(80, RAISED)).error == ProgramError(**ERROR)
     assert compose(make_plan(), 0, ending(0, DONE)).result == ResultInfo(encoding="json", sha256="a" * 64, bytes=4)
+
+
+def test_the_error_of_a_program_that_stood_still_is_where_it_stood(make_plan: MakePlan) -> None:
+    stood = ending(-9, killed_by=KilledBy.STALL, silence=SILENCE, stack="Stack of the main thread")
+    message = "no sign of life for 62 s in train.py:41 in main"
+    expected = ProgramError(type="Stalled", message=message, traceback="Stack of the main thread")
+    assert compose(make_plan(), 0, stood).error == expected
 
 
 def test_every_signal_that_ends_a_program_is_in_its_record(make_plan: MakePlan) -> None:
