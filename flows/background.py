@@ -15,6 +15,7 @@ from prefect_tpu.infra.errors import PlatformError
 from prefect_tpu.infra.job import JobResult, SliceJob
 from prefect_tpu.infra.launcher import history
 from prefect_tpu.infra.launcher.lease import driver_of
+from prefect_tpu.infra.state import JobState
 from prefect_tpu.infra.storage import LocalStorage
 
 START_SECONDS = 60.0  # from the start of a driver to its lease; a second on a quiet machine
@@ -49,6 +50,14 @@ def start_driver(storage: LocalStorage, job: SliceJob | None = None) -> None:
     except OSError as exc:
         raise PlatformError(f"A driver for {storage.url} cannot be started: {exc.strerror or exc}.") from exc
     _wait(storage, int(started.stdout or 0), before, begins)
+
+
+def see_to_it(storage: LocalStorage, job: SliceJob) -> None:
+    """Write down what is asked for, and start a driver unless somebody drives it or it has succeeded."""
+    history.enter(storage, job)
+    end = history.read_result(storage)
+    if not (is_driven(storage) if end is None else end.state == JobState.SUCCEEDED):
+        start_driver(storage, job)
 
 
 def is_driven(storage: LocalStorage) -> bool:

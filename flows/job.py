@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Unpack
 
 from prefect_tpu.flows.asking import ask
-from prefect_tpu.flows.background import is_driven, start_driver
+from prefect_tpu.flows.background import is_driven, see_to_it, start_driver
 from prefect_tpu.flows.brief import brief
 from prefect_tpu.flows.call import with_value
 from prefect_tpu.flows.options import Options, Path
@@ -22,7 +22,6 @@ from prefect_tpu.infra.launcher.jobs import find_job
 from prefect_tpu.infra.launcher.logs import Tail, tails
 from prefect_tpu.infra.launcher.status import JobStatus, read_status
 from prefect_tpu.infra.request import default_output, prepare
-from prefect_tpu.infra.state import JobState
 from prefect_tpu.infra.storage import LocalStorage
 from prefect_tpu.infra.summary import failing_traceback
 
@@ -187,10 +186,7 @@ def submit(
     own = {"params": params, "data": data, "name": name, "output": output}
     asked = ask("submit", program, accelerator, {**own, **options})
     wanted, storage = prepare(asked.send()), LocalStorage(asked.folder)
-    history.enter(storage, wanted)
-    end = history.read_result(storage)
-    if not (is_driven(storage) if end is None else end.state == JobState.SUCCEEDED):
-        start_driver(storage, wanted)
+    see_to_it(storage, wanted)
     return Job(name=wanted.name, folder=storage.url)
 
 

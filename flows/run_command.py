@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import typer
 
-from prefect_tpu.flows.ending import show_end
+from prefect_tpu.flows.background import see_to_it, start_driver
+from prefect_tpu.flows.ending import show_end, verdict
 from prefect_tpu.flows.interrupts import Interrupts, TimeIsOver
 from prefect_tpu.flows.progress import Display, showing
 from prefect_tpu.flows.shell.exit_status import ExitStatus, TimedOut, of_end
@@ -47,6 +48,18 @@ def carry_out(request: Request, *, as_json: bool) -> ExitStatus:
     return _to_its_end(task, as_json=as_json)
 
 
+def detach(request: Request, *, as_json: bool) -> ExitStatus:
+    """Begin a job, or go on with it, and leave it to a driver in the background."""
+    storage = LocalStorage(job_folder(request.output, request.name))
+    with showing(request.name, storage.url) as display:
+        job = prepare(request, display.copied)
+        see_to_it(storage, job)
+    told = {"job": job.name, "output": storage.url, "driver": _driver(storage)}
+    answer(json.dumps(told) if as_json else job.name, advice=f"The job is {job.name!r} in {storage.url}.")
+    sys.stderr.write(f"{_how_it_stands(storage, job.name)}\n")
+    return ExitStatus.SUCCEEDED
+
+
 def attach(storage: LocalStorage, job: SliceJob, *, as_json: bool, timeout: float | None = None) -> ExitStatus:
     """Follow a job that is there to its end; where nobody drives it, this process does."""
     return _to_its_end(there(storage, job, timeout), as_json=as_json)
@@ -80,9 +93,11 @@ def follow(task: Task) -> tuple[JobResult, Interrupts]:
                 result = drive_to_end(driven)
                 interrupts.end_of_waiting()
     except TimeIsOver:
+        _hand_over(storage)
         over = f"Job {task.name!r} has no end after {task.timeout:.0f} s."
         raise TimedOut(f"{over} {_how_it_stands(storage, task.name)}") from None
     except Detach:
+        _hand_over(storage)
         sys.stderr.write(f"{_how_it_stands(storage, task.name)}\n")
         raise typer.Exit(ExitStatus.INTERRUPTED) from None
     return result, interrupts
@@ -96,17 +111,29 @@ def _show(result: JobResult, *, as_json: bool) -> None:
         answer(json.dumps(result.to_json()), advice=f"It is kept in {kept}; run the same command to see it again.")
 
 
+def _hand_over(storage: LocalStorage) -> None:
+    """A job that was let go while it ran is driven on in the background: else its hosts would leave as orphans.
+
+    One that was told to stop is left to itself: whoever runs it again wants it to go on.
+    """
+    has_begun = bool(history.attempt_numbers(storage)) and history.read_result(storage) is None
+    if has_begun and not history.is_stop_asked(storage) and driver_of(storage) is None:
+        start_driver(storage)
+
+
 def _how_it_stands(storage: LocalStorage, name: str) -> str:
     """What becomes of a job that was let go, and how to come back to it."""
-    again, attach = f"run the same command with --name {name}", f"prefect-tpu attach {name}"
-    driver = driver_of(storage)
-    if driver is not None and not driver.is_this_process:
-        return f"Job {name!r} runs on in {storage.url}, driven by {driver}.\nTo follow it: {attach}"
-    if not history.attempt_numbers(storage):
-        return f"Job {name!r} had not begun: nothing of it runs.\nTo begin it, {again}."
+    if (end := history.read_result(storage)) is not None:
+        return verdict(end)
+    again, driver = f"run the same command with --name {name}", _driver(storage)
     if history.is_stop_asked(storage):
         return f"Job {name!r} in {storage.url} was told to stop and leaves by itself.\nTo go on later, {again}."
-    return (
-        f"Job {name!r} runs on in {storage.url}; its hosts save and leave if nobody drives it within a minute.\n"
-        f"To drive it: {attach} --output {storage.root.parent}"
-    )
+    if driver is None:
+        return f"Job {name!r} had not begun: nothing of it runs.\nTo begin it, {again}."
+    where = f" --output {storage.root.parent}"
+    return f"Job {name!r} runs on in {storage.url}, driven by {driver}.\nTo follow it: prefect-tpu attach {name}{where}"
+
+
+def _driver(storage: LocalStorage) -> str | None:
+    driver = driver_of(storage)
+    return None if driver is None else str(driver)

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from prefect_tpu.flows.shell.options import AsJson, JobOptions, spelled_out
 
 
 @spelled_out(JobOptions)
-def run(options: JobOptions, as_json: AsJson = False) -> None:
+def run(
+    options: JobOptions,
+    background: Annotated[bool, typer.Option("--detach", "-d", help="Come back at once; the job runs on.")] = False,
+    as_json: AsJson = False,
+) -> None:
     """Run a program on a slice until it is done."""
-    from prefect_tpu.flows.run_command import carry_out
+    from prefect_tpu.flows.run_command import carry_out, detach
     from prefect_tpu.flows.shell.asked import request_of
 
-    raise typer.Exit(carry_out(request_of(options), as_json=as_json))
+    do = detach if background else carry_out
+    raise typer.Exit(do(request_of(options), as_json=as_json))
 
 
 @spelled_out(JobOptions)

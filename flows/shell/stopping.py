@@ -6,13 +6,15 @@ import json
 
 import typer
 
+from prefect_tpu.flows.background import start_driver
 from prefect_tpu.flows.ending import verdict
 from prefect_tpu.flows.run_command import follow, there
 from prefect_tpu.flows.shell.exit_status import ExitStatus
 from prefect_tpu.flows.shell.found import found
 from prefect_tpu.infra.job import JobResult
 from prefect_tpu.infra.launcher import history
-from prefect_tpu.infra.launcher.lease import driver_of
+from prefect_tpu.infra.launcher.lease import Driver, driver_of
+from prefect_tpu.infra.storage import LocalStorage
 
 
 def stop(name: str, output: str | None, *, wait: bool, timeout: float | None, as_json: bool) -> ExitStatus:
@@ -21,12 +23,20 @@ def stop(name: str, output: str | None, *, wait: bool, timeout: float | None, as
     if (end := history.read_result(storage)) is not None:
         return _tell(end, as_json)
     history.ask_to_stop(storage, "asked at the shell")
-    if not wait and (driver := driver_of(storage)) is not None:
-        told = {"job": name, "state": "stopping", "driver": str(driver)}
-        typer.echo(json.dumps(told) if as_json else f"{name} is told to stop; {driver} sees to it.")
+    if not wait:
+        driver = driver_of(storage) or _begun(storage)
+        told = {"job": name, "state": "stopping", "driver": driver and str(driver)}
+        who = driver or "a driver in the background"
+        typer.echo(json.dumps(told) if as_json else f"{name} is told to stop; {who} sees to it.")
         return ExitStatus.SUCCEEDED
     result, _ = follow(there(storage, job, timeout))
     return _tell(result, as_json)
+
+
+def _begun(storage: LocalStorage) -> Driver | None:
+    """A driver in the background, where nobody drove the job; None where that one has ended it already."""
+    start_driver(storage)
+    return driver_of(storage)
 
 
 def _tell(end: JobResult, as_json: bool) -> ExitStatus:

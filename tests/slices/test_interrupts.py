@@ -60,7 +60,7 @@ def test_the_second_interrupt_leaves_the_job_running_and_says_how_to_attach(
     wait_until(lambda: "Interrupt again" in first.err, "the answer to the first interrupt")
     first.popen.send_signal(signal.SIGINT)
     assert first.wait() == INTERRUPTED and first.out == ""
-    assert "runs on" in first.err and "--name count" in first.err
+    assert "runs on" in first.err and "prefect-tpu attach count" in first.err
     assert len(machine.left()) == 4  # a runner and its program on each host
 
     again = count_on(machine, wait_until)

@@ -38,6 +38,7 @@ def test_giving_up_lists_every_reason() -> None:
     assert end.kind is FailureKind.NO_CAPACITY
     assert end.evidence == ("v6e-16: none left.", "v5e-16: no quota.")
     assert "none left. v5e-16: no quota." in end.message
+    assert end.advice.startswith("Waiting does not help"), "what is refused cannot be had however long one waits"
 
 
 @given(offers, st.sets(st.sampled_from([A, B, C])), st.none() | st.sampled_from([A, B, C]))

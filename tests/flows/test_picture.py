@@ -1,0 +1,106 @@
+"""A job's picture says where it stands, what is saved, how long it takes yet, and who is silent."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from io import StringIO
+
+import pytest
+from rich.console import Console, RenderableType
+
+from prefect_tpu.flows.picture import picture, silent, told
+from prefect_tpu.flows.progress import Pace
+from prefect_tpu.infra.contract import Activity, Progress
+from prefect_tpu.infra.launcher.status import HostStatus, JobStatus
+from prefect_tpu.infra.state import HostPhase, JobState
+
+RUNNING = tuple(
+    HostStatus(host=n, phase=HostPhase.RUNNING, joined=True, progress=Progress(step=30 + n, metrics={"loss": 0.5}))
+    for n in range(2)
+)
+SEEN = JobStatus(
+    name="digits",
+    output="/out/digits",
+    state=JobState.RUNNING,
+    attempt=2,
+    accelerator="v6e-8",
+    accelerators=("v6e-16", "v6e-8"),
+    steps=60,
+    driver=None,
+    hosts=RUNNING,
+    attempts=(),
+    failure=None,
+    value=None,
+    began=0.0,
+    changed=0.0,
+)
+
+
+def drawn(renderable: RenderableType, width: int = 100) -> list[str]:
+    console = Console(file=StringIO(), width=width, force_terminal=False)
+    with console.capture() as capture:
+        console.print(renderable)
+    return [line.rstrip() for line in capture.get().splitlines()]
+
+
+def test_a_running_job() -> None:
+    lines = drawn(picture(SEEN, took=65.0, left=125.0))
+    assert lines[0] == "digits · attempt 2 on v6e-8 · running · 1:05"
+    assert lines[1].endswith("53 % step 31 of 60, loss 0.5, nothing saved yet, 2:05 left")
+    assert lines[2] == "hosts ● ● 2 running"
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_it_fits_a_terminal(width: int) -> None:
+    assert max(map(len, drawn(picture(SEEN, took=65.0, left=125.0), width))) <= width
+
+
+def test_without_a_number_of_steps_there_is_no_bar() -> None:
+    assert drawn(picture(replace(SEEN, steps=None), took=0.0))[1] == "step 31, loss 0.5, nothing saved yet"
+
+
+def test_before_the_first_report_it_says_where_it_goes_on() -> None:
+    started = HostStatus(host=0, phase=HostPhase.RUNNING)
+    gone = HostStatus(host=1, phase=HostPhase.ENDED, exit_code=81, progress=Progress(saved_step=28))
+    lines = drawn(picture(replace(SEEN, hosts=(started, gone)), took=1.0, state=JobState.BACKING_OFF))
+    assert lines == [
+        "digits · attempt 2 on v6e-8 · backing off · 0:01",
+        "goes on from step 28",
+        "hosts ● ■ 1 starting, 1 failed",
+    ]
+    assert drawn(picture(replace(SEEN, attempt=0, hosts=()), took=1.0)) == ["digits · v6e-8 · running · 0:01"]
+
+
+def test_a_job_that_has_ended_has_no_bar() -> None:
+    assert len(drawn(picture(replace(SEEN, state=JobState.FAILED), took=1.0))) == 1
+
+
+def test_who_is_silent_is_named_once_for_all_that_do_the_same() -> None:
+    one = replace(RUNNING[0], silent_seconds=40.0, activity=Activity.COMPILING)
+    other = replace(RUNNING[1], silent_seconds=40.4, activity=Activity.COMPILING)
+    assert silent([one]) == ["host 0 silent for 40s, compiling"]
+    assert silent([one, other]) == ["hosts 0, 1 silent for 40s, compiling"]
+    assert silent([replace(one, activity=Activity.UNKNOWN), other]) == [
+        "host 0 silent for 40s",
+        "host 1 silent for 40s, compiling",
+    ]
+    assert silent([*RUNNING, replace(one, phase=HostPhase.ENDED)]) == []
+    assert drawn(picture(replace(SEEN, hosts=(one, other)), took=0.0))[-1] == "hosts 0, 1 silent for 40s, compiling"
+
+
+def test_a_report_in_words() -> None:
+    assert told(Progress()) == ""
+    assert told(Progress(step=3, saved_step=2, metrics={"a": 1.23456})) == "step 3, a 1.235, step 2 saved"
+
+
+def test_the_rest_takes_as_long_as_this_attempts_pace() -> None:
+    pace = Pace()
+    pace.note(0.0, SEEN)
+    assert pace.left(SEEN) is None
+    later = replace(SEEN, hosts=tuple(replace(host, progress=Progress(step=41)) for host in RUNNING))
+    pace.note(20.0, later)
+    pace.note(29.0, later)
+    assert pace.left(later) == pytest.approx(18 * 2.0), "59 is the last of 60 steps"
+    pace.note(30.0, replace(later, attempt=3))
+    assert pace.left(replace(later, attempt=3)) is None
+    assert pace.left(replace(later, steps=None)) is None

@@ -1,0 +1,61 @@
+"""What nobody can want any more is ended, and nothing else."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from prefect_tpu.infra.policy.leftovers import MARGIN_SECONDS, Leftover, Limits, why_to_end
+
+LIMITS = Limits(grace=30.0, orphan_after=60.0, deadline=100.0)
+LIVE = Leftover(
+    attempt=2,
+    newest_attempt=2,
+    limits=LIMITS,
+    outcome=None,
+    end=None,
+    is_driven=True,
+    undriven_for=3.0,
+    age=50.0,
+)
+LEFT = replace(LIVE, is_driven=False)
+
+
+@pytest.mark.parametrize(
+    ("found", "why"),
+    [
+        (LIVE, None),
+        (LEFT, None),  # its driver died a moment ago: it is found again, or leaves by itself
+        (replace(LEFT, undriven_for=120.1), "nobody has driven it for 120 s"),
+        (replace(LEFT, undriven_for=119.9), None),
+        (replace(LEFT, outcome="preempted"), r"the attempt has ended \(preempted\)"),
+        (replace(LEFT, end="succeeded"), r"its job has ended \(succeeded\)"),
+        (replace(LEFT, newest_attempt=3), "attempt 3 has taken its place"),
+        (replace(LIVE, outcome="preempted"), None),  # its driver ends it
+        (replace(LIVE, newest_attempt=3), None),
+        (replace(LIVE, age=160.1), "past its deadline of 100 s"),
+        (replace(LIVE, age=159.9), None),
+        (replace(LIVE, age=1e9, limits=replace(LIMITS, deadline=None)), None),
+        (replace(LEFT, limits=None), "its job's folder is gone"),
+        (replace(LIVE, limits=None), "its job's folder is gone"),
+        (replace(LEFT, limits=None, age=MARGIN_SECONDS), None),
+    ],
+)
+def test_the_table(found: Leftover, why: str | None) -> None:
+    reason = why_to_end(found)
+    assert (reason is None) == (why is None)
+    if why is not None:
+        assert reason is not None and re.search(why, reason)
+
+
+@given(st.floats(0, 1e6), st.floats(0, 159), st.booleans(), st.integers(1, 9), st.none() | st.just("host_lost"))
+def test_a_job_that_is_driven_and_within_its_deadline_is_never_touched(
+    undriven: float, age: float, has_ended: bool, newest: int, outcome: str | None
+) -> None:
+    end = "failed" if has_ended else None
+    found = replace(LIVE, undriven_for=undriven, age=age, end=end, newest_attempt=newest, outcome=outcome)
+    assert why_to_end(found) is None
