@@ -34,15 +34,9 @@ def verdict(result: JobResult) -> str:
     if result.failure is None:
         return f"{result.job} {result.state}: {result.value}"
     if result.failure.kind is FailureKind.STOPPED:
-        return f"{result.job} {result.state}: {result.failure.message} {saved(result)}"
+        return f"{result.job} {result.state}: {result.failure.message}"
     where = "" if result.failure.host is None else f" on host {result.failure.host}"
     return f"{result.job} {result.state}: {result.failure.kind}{where}: {result.failure.message}"
-
-
-def saved(result: JobResult) -> str:
-    """What a stopped job goes on from."""
-    steps = [attempt.saved_step for attempt in result.attempts if attempt.saved_step is not None]
-    return f"Step {max(steps)} is saved." if steps else "No step was saved."
 
 
 def _traceback(result: JobResult) -> str:

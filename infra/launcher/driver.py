@@ -37,6 +37,7 @@ from prefect_tpu.infra.launcher.step import (
 )
 from prefect_tpu.infra.launcher.stop_question import AsksToStop, StopQuestion, never_stops
 from prefect_tpu.infra.plan import HostPlan, RestorePoint
+from prefect_tpu.infra.policy.failures import with_saves
 from prefect_tpu.infra.state import HostPhase, JobEvent, JobState, Observation, Offer, Waiting
 from prefect_tpu.infra.storage import LocalStorage
 
@@ -366,7 +367,7 @@ class JobDriver:
                 attempts=ended,
                 output=self.storage.url,
                 value=value,
-                failure=action.failure,
+                failure=with_saves(action.failure, [attempt.saved_step for attempt in ended]),
             ),
         )
         self._tell.move(JobEvent(action.state.value))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterable
+from dataclasses import replace
 
 from prefect_tpu.infra.contract import ExitCode, HostRecord, KilledBy, StopReason
 from prefect_tpu.infra.errors import CouldNotJoin, Failure, FailureKind
@@ -65,6 +66,15 @@ def failure(kind: FailureKind, message: str, *, host: int | None = None, evidenc
         host=host,
         evidence=tuple(evidence),
     )
+
+
+def with_saves(cause: Failure | None, saved_steps: Iterable[int | None]) -> Failure | None:
+    """A stop says what is saved: whoever stopped the job wants to know. Other failures stay as they are."""
+    if cause is None or cause.kind is not FailureKind.STOPPED:
+        return cause
+    saved = max((step for step in saved_steps if step is not None), default=None)
+    said = "No step was saved." if saved is None else f"Step {saved} is saved."
+    return replace(cause, message=f"{cause.message} {said}")
 
 
 def classify(observation: Observation) -> Failure | None:

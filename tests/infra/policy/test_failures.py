@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from prefect_tpu.infra.contract import ExitCode, HostRecord, KilledBy, ProgramError, Progress, Silence, StopReason
 from prefect_tpu.infra.errors import Failure, FailureKind
-from prefect_tpu.infra.policy.failures import ADVICE, RETRYABLE, classify, failure, is_decided
+from prefect_tpu.infra.policy.failures import ADVICE, RETRYABLE, classify, failure, is_decided, with_saves
 from prefect_tpu.infra.state import HostObservation, HostPhase, Observation
 
 Kind = FailureKind
@@ -278,3 +278,14 @@ def test_what_is_decided_stays_whatever_the_others_say(ways: list[Any]) -> None:
     before, after = classify(first), classify(last)
     assert before is not None and after is not None
     assert (before.kind, before.host) == (after.kind, after.host)
+
+
+@pytest.mark.parametrize(
+    ("saved", "says"),
+    [([], "It was so. No step was saved."), ([None, 40, 7], "It was so. Step 40 is saved."), ([0], "Step 0 is saved.")],
+)
+def test_a_stop_says_what_is_saved(saved: list[int | None], says: str) -> None:
+    told = with_saves(failure(FailureKind.STOPPED, "It was so."), saved)
+    assert told is not None and told.message.endswith(says)
+    other = failure(FailureKind.PREEMPTED, "It was so.")
+    assert (with_saves(other, saved), with_saves(None, saved)) == (other, None)
