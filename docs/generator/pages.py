@@ -124,7 +124,7 @@ def parameters() -> str:
         "Parameters",
         "What may be asked of a run. Durations are in seconds.",
         "## The flow `train`",
-        "Of a deployment, of `prefect_tpu.train`, `run` and `submit`; the last five are fields of `timing` there too.",
+        "Of a deployment. `prefect_tpu.train`, `run` and `submit` take them too, those of `timing` by their own names.",
         table(("parameter", "default", "meaning"), [*rows, *timing]),
         "## The job",
         "What each way in makes of it, kept as `job.json`. A job that has ended may be run again under its name with"
@@ -175,7 +175,7 @@ def files() -> str:
     return markdown.page(
         "Files of a job",
         "Names below `<output>/<job>/`. Everything is plain JSON, text, or as the program wrote it.",
-        table(("path", "meaning"), sorted(rows)),
+        table(("path", "meaning"), sorted(rows, key=lambda row: row[0].strip("`"))),
     )
 
 
