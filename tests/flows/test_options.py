@@ -1,0 +1,40 @@
+"""A Python call has the options of the flow, and says which one was meant."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import fields
+
+import pytest
+
+from prefect_tpu.flows.options import OF_RUN, OF_TRAIN, PLAIN, TIMING, check_names
+from prefect_tpu.flows.train import Timing, train
+from prefect_tpu.infra.errors import UsageError
+from prefect_tpu.infra.job import SliceJob
+
+
+def test_options_are_the_parameters_of_the_flow_and_the_fields_of_its_timing() -> None:
+    taken = set(inspect.signature(train.fn).parameters)
+    assert set(OF_TRAIN) == taken | set(TIMING)
+    assert set(Timing.model_fields) == set(TIMING)
+    assert set(OF_RUN) == set(OF_TRAIN) - {"program", "params"} | {"gather"}
+
+
+def test_settings_are_those_of_a_job_with_its_defaults() -> None:
+    defaults = {field.name: field.default for field in fields(SliceJob)}
+    assert {*PLAIN, *TIMING} <= set(defaults)
+    assert Timing().model_dump() == {name: defaults[name] for name in TIMING}
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("acelerator", r"train\(\) has no option 'acelerator'\. Did you mean 'accelerator'\?"),
+        ("max_failure", "Did you mean 'max_failures'"),
+        ("quux", r"train\(\) has no option 'quux'\. It has: program, accelerator, params"),
+    ],
+)
+def test_an_option_that_is_not_there_is_refused_with_the_nearest(name: str, says: str) -> None:
+    check_names("train", ("accelerator", "grace"), OF_TRAIN)
+    with pytest.raises(UsageError, match=says):
+        check_names("train", (name,), OF_TRAIN)
