@@ -12,7 +12,7 @@ from typing import Any
 from prefect_tpu.infra import packing, staging
 from prefect_tpu.infra.accelerators import resolve
 from prefect_tpu.infra.backends.local_slices import job_output
-from prefect_tpu.infra.drills import parse_drill
+from prefect_tpu.infra.drills import DrillKind, parse_drill
 from prefect_tpu.infra.errors import UsageError
 from prefect_tpu.infra.job import SliceJob, check_name
 from prefect_tpu.infra.launcher import history
@@ -114,6 +114,13 @@ def _check_drills(request: Request) -> None:
         if hosts and drill.host >= max(hosts.values()):
             have = ", ".join(f"{name} has {count}" for name, count in hosts.items())
             raise UsageError(f"Drill {str(drill)!r} strikes no host ({have}): hosts are counted from 0.")
+        if drill.kind is DrillKind.HANG and not _has_limit(request.settings):
+            raise UsageError(f"Drill {str(drill)!r} would never end: give the job a stall_timeout or a deadline.")
+
+
+def _has_limit(settings: Mapping[str, Any]) -> bool:
+    """Whether a program that stands still is ended: by default it is."""
+    return settings.get("stall_timeout", 0.0) is not None or settings.get("deadline") is not None
 
 
 def _pack(request: Request) -> packing.Packed:

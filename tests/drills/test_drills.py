@@ -123,7 +123,9 @@ def test_after_a_lost_host_the_newest_checkpoint_is_the_beginning(ends: dict[str
 def test_each_later_step_of_a_slow_host_takes_four_times_as_long(ends: dict[str, Any]) -> None:
     events = Ledger(LocalStorage(ends["slow"].result["output"])).read(1, "host1")
     done = {event["step"]: event["after"] for event in events if event["event"] == Event.STEP}
-    assert done[STEPS - 1] - done[21] >= (STEPS - 22) * 4 * PARAMS["step_seconds"], done
+    first, last = min(step for step in done if step > 20), max(done)
+    ahead = 2  # a report is written once its values are there: the steps may be two further by then
+    assert done[last] - done[first] >= (last - first - ahead) * 4 * PARAMS["step_seconds"] > 0, done
 
 
 def test_a_job_whose_slice_is_gone_goes_on_on_the_next_ones_and_says_so(ends: dict[str, Any]) -> None:

@@ -36,6 +36,7 @@ def test_a_job_is_prepared_again_as_it_was(tmp_path: Path) -> None:
         ({"output": "gs://bucket/jobs"}, "give a folder of this machine"),
         ({"settings": {"drills": ("kill@step=3,host=4",)}}, "host=4' strikes no host .v6e-16 has 4, v6e-4 has 1"),
         ({"settings": {"drills": ("explode@step=3",)}}, "preempt, kill, fail"),
+        ({"settings": {"drills": ("hang@step=3",), "stall_timeout": None}}, "'hang@step=3,host=0' would never end"),
         ({"settings": {"grace": 0.0}}, "grace is 0.0"),
         ({"settings": {"colour": "red"}}, "Job 'digits' has no setting 'colour'. It has: backend"),
         ({"settings": {"graze": 3}}, "has no setting 'graze'. Did you mean 'grace'"),
@@ -51,6 +52,12 @@ def test_a_wrong_call_is_refused_before_anything_is_written(
     with pytest.raises(UsageError, match=message):
         prepare(request(tmp_path, **{"data": {"digits": "data"}, **changes}))
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
+
+
+@pytest.mark.parametrize("limit", [{}, {"deadline": 60.0}, {"stall_timeout": 60.0}])
+def test_a_hang_that_something_ends_may_be_rehearsed(tmp_path: Path, limit: dict[str, float]) -> None:
+    settings = {"stall_timeout": None, "drills": ("hang@step=3",), **limit} if limit else {"drills": ("hang@step=3",)}
+    assert prepare(request(tmp_path, settings=settings)).drills == ("hang@step=3",)
 
 
 def test_a_drill_may_name_a_host_of_any_of_the_slices(tmp_path: Path) -> None:
