@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
@@ -62,6 +63,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="once, briefly")
     parser.add_argument("--only", choices=EXPERIMENTS, action="append", help="this one; may be repeated")
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that what was started is ended
     for name in [name for name in os.environ if name.startswith("PREFECT_")]:
         del os.environ[name]  # neither a server nor a setting of whoever measures takes part
     figures = []

@@ -11,7 +11,8 @@ from sides import Sides
 
 BALLAST = 64  # MiB of state beside the weights
 SAVES = 5
-NEVER = 3600.0
+NEVER, SOON = 3600.0, 2.0  # seconds between two saves
+FEW_STEPS = 60  # long enough for a save or two
 OWN_STEPS = 100  # in a block of which the mean is taken
 
 
@@ -37,7 +38,7 @@ def saving(sides: Sides, window_seconds: float) -> Experiment:
 def one_save(sides: Sides) -> Experiment:
     return Experiment(
         against="the longest that a step waits for one",
-        other=lambda: sides.training(3 * OWN_STEPS, ballast=BALLAST, every=5.0)["longest_save_call"],
+        other=lambda: sides.training(FEW_STEPS, ballast=BALLAST, every=SOON)["longest_save_call"],
         contenders=(
             Contender(
                 what="seconds per save",
