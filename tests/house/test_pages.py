@@ -56,6 +56,16 @@ def test_make_verbs_exist(page: Path) -> None:
     assert set(VERB.findall(code)) <= verbs()
 
 
+def test_the_house_names_every_floor_and_every_folder_of_tests() -> None:
+    house = (ROOT / "docs/house.md").read_text()
+    contract = (ROOT / ".importlinter").read_text().split("[importlinter:contract:infra]")[1].split("exhaustive")[0]
+    floors = re.findall(r"\b(\w+)\b", contract.split("layers =\n")[1])
+    tests = {path.parent.name for path in (ROOT / "tests").glob("*/*.py")} - {"infra", "flows", "tasks", "blocks"}
+    missing = [name for name in floors if f"`{name}`" not in house and f"`{name}/`" not in house]
+    missing += [name for name in sorted(tests) if f"`tests/{name}`" not in house]
+    assert len(floors) > 10 and not missing, f"docs/house.md does not name {', '.join(missing)}"
+
+
 def test_ci_runs_the_check_and_the_readme_s_tests() -> None:
     script = ROOT / ".ci/run"
     assert os.access(script, os.X_OK)
