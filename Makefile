@@ -42,8 +42,8 @@ test: $(STAMP) ## the default tier, then slices and prefect
 test-slices: $(STAMP) ## real JAX processes on this machine, drills too
 	$(BIN)/pytest -q -m slices
 
-test-drills: $(STAMP) ## rehearsed failures alone and in random sequences; SEEDS=200 tries more, FIRST=17 SEEDS=17 one again
-	DRILL_SEEDS=$(or $(SEEDS),20) DRILL_FIRST=$(or $(FIRST),1) $(BIN)/pytest -q -m drills tests/drills
+test-drills: $(STAMP) ## rehearsed failures alone and in random sequences; SEEDS=200 tries more
+	DRILL_SEEDS=$(or $(SEEDS),20) DRILL_FIRST=$(or $(FIRST),1) $(BIN)/pytest -q -m drills tests/drills $(and $(ONLY),-k $(ONLY))
 
 test-prefect: $(STAMP) ## a real Prefect server on this machine
 	$(BIN)/pytest -q -m prefect

@@ -101,7 +101,8 @@ class Rehearsal:
             drill = self._waiting.pop(index)
             note = Note(drill=drill, attempt=attempt, accelerator=self._plan.accelerator, number=number)
             if take_note(open_storage(self._plan.output), index, note):
-                self._tell(note)
+                if moment is not Moment.START or drill.kind is DrillKind.HANG:
+                    self._tell(note)
                 prepare()
                 self._strike(note)
 
@@ -116,7 +117,10 @@ class Rehearsal:
         self._last_drag = self._clock()
 
     def _tell(self, note: Note) -> None:
-        """An event, which is also a sign of life: a host is missed only once it has given one."""
+        """An event, which is also a sign of life: from then on the host is missed when it is silent.
+
+        So a host that hangs at its start gives one, and one that only starts does not: it may take its time.
+        """
         assert self._plan is not None, "only a job has drills"
         line = json.dumps(
             {"after": round(self._clock() - self._started, 3), "event": Event.DRILL, "drill": str(note.drill)}

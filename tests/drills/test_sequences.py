@@ -1,6 +1,6 @@
 """Random sequences of drills: each job ends exactly as the drills and its program foretell.
 
-`make test-drills SEEDS=200` tries more; `make test-drills SEEDS=17 FIRST=17` is the one of a failure again.
+`make test-drills SEEDS=200` tries more; a failure says how it is played again alone.
 """
 
 from __future__ import annotations
@@ -9,8 +9,11 @@ import os
 import random
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 
@@ -20,13 +23,10 @@ pytestmark = [pytest.mark.slices, pytest.mark.drills]
 
 SEEDS = int(os.environ.get("DRILL_SEEDS", "20"))
 FIRST = int(os.environ.get("DRILL_FIRST", "1"))
-ON_MORE_HOSTS = 4  # sequences on a v6e-16
+ON_MORE_HOSTS, ON_JAX = 4, 3  # of these seeds as many are played there too
 AT_ONCE = 6
-STEPS, EVERY = 12, 3
-SECONDS = 0.12  # of a step: longer than between two written reports, so that each is written
-SETTINGS = {"grace": 2.0, "stall_timeout": 4.0, "max_preemptions": 10}
-SMALL, LARGE = ("cpu-2x1", "cpu-2x2"), ("v6e-16", "v5e-16")
-HOSTS = {SMALL: 2, LARGE: 4}
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "docs" / "examples"
 
 Attempt = tuple[str, int | None, str]  # outcome, host, accelerator
 ENDS = {
@@ -42,28 +42,79 @@ ERRORS = ("program_error", "out_of_memory")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Arena:
+    """On what a sequence is played: a program of `steps` steps that saves after each `every`.
+
+    moments: (moment, numbers) that a drill may have.
+    """
+
+    name: str
+    accelerators: tuple[str, ...]
+    hosts: int
+    program: str
+    steps: int
+    every: int
+    params: dict[str, Any]
+    moments: tuple[tuple[Moment, tuple[int, ...]], ...]
+    settings: dict[str, Any]
+    data: dict[str, str] = field(default_factory=dict)
+
+
+START: tuple[Moment, tuple[int, ...]] = (Moment.START, ())
+ANY_STEP, ANY_SAVE = (Moment.STEP, tuple(range(13))), (Moment.SAVE, (1, 2, 3, 4))
+SMALL = Arena(
+    name="small",
+    accelerators=("cpu-2x1", "cpu-2x2"),
+    hosts=2,
+    program=f"{ROOT / 'tests' / 'programs' / 'lockstep.py'}:main",
+    steps=12,
+    every=3,
+    # A step is longer than the time between two written reports, so that each is written.
+    params={"steps": 12, "every": 3, "seconds": 0.12},
+    moments=(START, ANY_STEP, ANY_STEP, ANY_SAVE),
+    settings={"grace": 2.0, "stall_timeout": 4.0},
+)
+LARGE = replace(SMALL, name="large", accelerators=("v6e-16", "v5e-16"), hosts=4)
+# JAX and Orbax save by the clock, and a notice takes some steps: what is foretold does not depend on either here.
+REAL = replace(
+    SMALL,
+    name="real",
+    program=f"{EXAMPLES / 'digits.py'}:main",
+    steps=36,
+    every=1,
+    params={"steps": 36, "step_seconds": 0.1},
+    moments=(START, (Moment.STEP, (4, 14, 24))),
+    settings={"grace": 5.0, "stall_timeout": 8.0, "checkpoint_every": 0.5},
+    data={"digits": str(EXAMPLES / "data" / "digits.csv.gz")},
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Sequence:
-    """What a seed stands for."""
+    """What a seed stands for; of seed 0, nothing but the program."""
 
     seed: int
-    drills: tuple[Drill, ...]
-    accelerators: tuple[str, ...]
-    max_failures: int
+    arena: Arena
+    drills: tuple[Drill, ...] = ()
+    max_failures: int = 0
 
     @property
     def name(self) -> str:
-        return f"{'large' if self.accelerators == LARGE else 'small'}-{self.seed}"
+        return f"{self.arena.name}-{self.seed}"
 
     def __str__(self) -> str:
         drills = " ".join(f"--drill {drill}" for drill in self.drills)
-        return f"seed {self.seed} on {', '.join(self.accelerators)}, max_failures {self.max_failures}: {drills}"
+        return (
+            f"{self.name} on {', '.join(self.arena.accelerators)}, max_failures {self.max_failures}: {drills}\n"
+            f"again: make test-drills FIRST={self.seed} SEEDS={self.seed} ONLY={self.name}"
+        )
 
 
 # -- what must come out, from the drills alone ------------------------------------------------------
 
 
 class Tie(Exception):
-    """Two drills strike at once: which of them ends the attempt is nobody's to foretell."""
+    """Two drills strike at once."""
 
 
 @dataclass(slots=True)
@@ -89,7 +140,7 @@ class Foresight:
 
     @property
     def offers(self) -> list[str]:
-        return [name for name in self.sequence.accelerators if name not in self.gone]
+        return [name for name in self.sequence.arena.accelerators if name not in self.gone]
 
     def _provision(self) -> bool:
         for index, drill in enumerate(self.sequence.drills):
@@ -105,11 +156,11 @@ class Foresight:
         if (drill := self._meet(Moment.START, 0)) is not None:
             return drill
         saves = 0
-        for step in range(self.saved + 1, STEPS):
+        for step in range(self.saved + 1, self.sequence.arena.steps):
             if (drill := self._meet(Moment.STEP, step)) is not None:
                 self.saved = step if drill.kind in SAVES_FIRST else self.saved
                 return drill
-            if (step + 1) % EVERY == 0:
+            if (step + 1) % self.sequence.arena.every == 0:
                 saves += 1
                 drill = self._meet(Moment.SAVE, saves)
                 self.saved = step if drill is None or drill.kind in SAVES_FIRST else self.saved
@@ -122,10 +173,8 @@ class Foresight:
         due = [
             index
             for index, drill in enumerate(self.sequence.drills)
-            if not is_launchers(drill) and drill.moment is moment and self._may_strike(index)
-            if moment is Moment.START
-            or (drill.number or 0) == number
-            or (moment is Moment.STEP and (drill.number or 0) < number)
+            if drill.moment is moment and not is_launchers(drill) and self._may_strike(index)
+            if (drill.number or 0) == number or (moment is Moment.STEP and (drill.number or 0) < number)
         ]
         if len(due) > 1:
             raise Tie
@@ -160,7 +209,7 @@ def is_launchers(drill: Drill) -> bool:
 def total() -> int:
     """What the undisturbed program returns."""
     number = 1
-    for step in range(STEPS):
+    for step in range(SMALL.steps):
         number = (number * 31 + step * step + 7) % (2**31 - 1)
     return number
 
@@ -168,34 +217,33 @@ def total() -> int:
 # -- sequences --------------------------------------------------------------------------------------
 
 
-def draw(seed: int, accelerators: tuple[str, ...]) -> Sequence:
+def draw(seed: int, arena: Arena) -> Sequence:
     """The sequence of a seed. One in which two drills strike at once is drawn again."""
-    chance = random.Random(f"{seed} {accelerators}")
+    chance = random.Random(f"{seed} {arena.name}")
     while True:
-        drills = tuple(draw_drill(chance, HOSTS[accelerators]) for _ in range(3))
-        sequence = Sequence(seed=seed, drills=drills, accelerators=accelerators, max_failures=chance.choice([0, 2]))
-        try:
+        drills = tuple(draw_drill(chance, arena) for _ in range(3))
+        sequence = Sequence(seed=seed, arena=arena, drills=drills, max_failures=chance.choice([0, 2]))
+        with suppress(Tie):
             Foresight(sequence).play()
-        except Tie:
-            continue
-        return sequence
+            return sequence
 
 
-def draw_drill(chance: random.Random, hosts: int) -> Drill:
-    moment = chance.choice([Moment.START, Moment.STEP, Moment.STEP, Moment.SAVE])
-    number = {Moment.START: None, Moment.STEP: chance.randrange(STEPS + 1), Moment.SAVE: chance.randrange(1, 5)}
+def draw_drill(chance: random.Random, arena: Arena) -> Drill:
+    moment, numbers = chance.choice(arena.moments)
     return Drill(
         kind=chance.choice(list(DrillKind)),
         moment=moment,
-        number=number[moment],
+        number=chance.choice(numbers) if numbers else None,
         attempt=chance.choice([None, None, None, None, 1, 2]),
-        host=chance.randrange(hosts),
+        host=chance.randrange(arena.hosts),
     )
 
 
 def sequences() -> list[Sequence]:
-    small = [draw(seed, SMALL) for seed in range(FIRST, SEEDS + 1)]
-    return small + [draw(seed, LARGE) for seed in range(FIRST, min(SEEDS, FIRST + ON_MORE_HOSTS - 1) + 1)]
+    seeds = range(FIRST, SEEDS + 1)
+    larger = [draw(seed, LARGE) for seed in seeds[:ON_MORE_HOSTS]]
+    real = [draw(seed, REAL) for seed in seeds[:ON_JAX]]
+    return [Sequence(seed=0, arena=REAL), *real, *larger, *(draw(seed, SMALL) for seed in seeds)]
 
 
 # -- and what came out ------------------------------------------------------------------------------
@@ -208,13 +256,15 @@ def ends(
     """How each sequence ended, by its name, and what all of them left."""
 
     def play(sequence: Sequence) -> tuple[str, Any]:
-        settings = {**SETTINGS, "max_failures": sequence.max_failures, "drills": tuple(map(str, sequence.drills))}
+        arena = sequence.arena
+        own = {"max_failures": sequence.max_failures, "drills": tuple(map(str, sequence.drills))}
         request = {
             "name": sequence.name,
-            "program": "tests/programs/lockstep.py:main",
-            "accelerators": sequence.accelerators,
-            "params": {"steps": STEPS, "every": EVERY, "seconds": SECONDS},
-            "settings": settings,
+            "program": arena.program,
+            "accelerators": arena.accelerators,
+            "params": arena.params,
+            "data": arena.data,
+            "settings": {**arena.settings, **own},
         }
         return sequence.name, play_on(machine, request, slices=AT_ONCE)
 
@@ -231,10 +281,20 @@ def test_a_job_ends_as_its_drills_foretell(ends: dict[str, Any], sequence: Seque
     assert end.attempts == foreseen.attempts, told
     assert end.failure == foreseen.failure, told
     assert end.result["state"] == ("succeeded" if foreseen.failure is None else "failed"), told
-    assert end.result["value"] == (None if foreseen.failure else {"total": total(), "steps": STEPS}), told
+    assert end.result["value"] == (None if foreseen.failure else undisturbed(ends, sequence, foreseen)), told
     assert end.deaths == foreseen.deaths, told
     assert end.traces == (), told
     assert len(end.without_effect) == len(sequence.drills) - len(foreseen.struck), told
+
+
+def undisturbed(ends: dict[str, Any], sequence: Sequence, foreseen: Foresight) -> Any:
+    """The value to the last bit; on a slice of another shape sums are rounded in another order."""
+    if sequence.arena is not REAL:
+        return {"total": total(), "steps": SMALL.steps}
+    value = ends["real-0"].result["value"]
+    if len({accelerator for _, _, accelerator in foreseen.attempts}) == 1:
+        return value
+    return {**value, "loss": pytest.approx(value["loss"], rel=1e-3), "digest": ANY, "accuracy": ANY}
 
 
 @pytest.mark.timeout(60 + 30 * SEEDS)
@@ -243,10 +303,9 @@ def test_nothing_is_left(ends: dict[str, Any]) -> None:
 
 
 def test_the_sequences_try_every_kind_of_end() -> None:
-    """Of the usual number; a single seed tries what it tries."""
-    foreseen = [Foresight(draw(seed, SMALL)).play() for seed in range(1, 21)]
+    foreseen = [Foresight(draw(seed, SMALL)).play() for seed in range(1, 101)]
     outcomes = {attempt[0] for job in foreseen for attempt in job.attempts}
     failures = {job.failure and job.failure[0] for job in foreseen}
     assert outcomes == {*ENDS.values(), "succeeded"}
-    assert {None, "no_capacity"} < failures
-    assert any(job.deaths for job in foreseen)
+    assert failures == {None, "no_capacity", *ERRORS}
+    assert {job.deaths for job in foreseen} >= {0, 1, 2}

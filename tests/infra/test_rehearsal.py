@@ -12,7 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from prefect_tpu.infra.contract import ContractError
+from prefect_tpu.infra import layout
+from prefect_tpu.infra.contract import ContractError, Scratch
 from prefect_tpu.infra.drills import DrillFailure, Moment, parse_drill
 from prefect_tpu.infra.plan import HostPlan
 from prefect_tpu.infra.rehearsal import LONGEST_WAIT, SHORTEST_WAIT, Note, Rehearsal, read_note, take_note
@@ -26,7 +27,9 @@ import pathlib, sys
 from prefect_tpu.infra.plan import HostPlan
 from prefect_tpu.infra.rehearsal import Moment, Rehearsal
 plan = HostPlan.from_json(pathlib.Path(sys.argv[1]).read_bytes())
-Rehearsal(plan, 0, int(sys.argv[2])).strike(Moment.STEP, 60, lambda: print('ready', flush=True))
+rehearsal = Rehearsal(plan, 0, int(sys.argv[2]))
+rehearsal.strike(Moment.START)
+rehearsal.strike(Moment.STEP, 60, lambda: print('ready', flush=True))
 print('survived')
 """
 
@@ -226,6 +229,22 @@ def test_a_host_made_slow_before_its_program_is_slow_in_it(drilled: Callable[...
     work(slow(plan, time, host=1), time, 0.1, 0.1)
     work(slow(drilled("slow@start", attempt=4), time), time, 0.1, 0.1)
     assert time.waits == [0.3]
+
+
+@pytest.mark.parametrize(("drill", "moment", "is_told"), [("slow@start", START, False), ("slow@step=3", STEP, True)])
+def test_a_host_that_only_starts_gives_no_sign_of_life(
+    drilled: Callable[..., HostPlan], storage: LocalStorage, drill: str, moment: Moment, is_told: bool
+) -> None:
+    Rehearsal(drilled(drill), 0, NOBODY).strike(moment, 3 if moment is STEP else None)
+    events = storage.get(f"{layout.scratch(3, 0)}/{Scratch.EVENTS}")
+    assert (events is not None and b'"event": "drill"' in events) is is_told
+
+
+def test_a_host_that_hangs_at_its_start_is_missed(
+    struck: Callable[[str], subprocess.Popen[str]], storage: LocalStorage, wait_until: Callable[..., None]
+) -> None:
+    struck("hang@start")
+    wait_until(lambda: storage.get(f"{layout.scratch(3, 0)}/{Scratch.EVENTS}"), "a sign of life")
 
 
 def test_the_driver_is_left_to_the_driver(drilled: Callable[..., HostPlan], storage: LocalStorage) -> None:

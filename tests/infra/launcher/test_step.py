@@ -79,6 +79,7 @@ TABLE: dict[str, tuple[View, type[Action], dict[str, object]]] = {
     # nothing yet
     "a new job": (view(), Provision, {"number": 1, "offer": A}),
     "a slice is held": (view(held=A), Submit, {"number": 1}),
+    "a slice is held whose like is gone": (view(held=A, refused={A: "no"}), Provision, {"offer": B}),
     "the first offer was refused": (view(refused={A: "no"}), Provision, {"offer": B}),
     "all were refused": (view(refused={A: "no", B: "no"}), Finish, {"state": JobState.FAILED}),
     "stopped before it began": (view(is_stop_asked=True, held=A), Finish, {"state": JobState.STOPPED}),
@@ -127,8 +128,15 @@ TABLE: dict[str, tuple[View, type[Action], dict[str, object]]] = {
     "progress, slice held": (view(ended=(ended(FailureKind.PREEMPTED, saved=5),), held=A), Submit, {}),
     "no progress": (view(ended=(LOST,), since_last_end=2.0), BackOff, {"seconds": 3.0}),
     "no progress, waited": (view(ended=(LOST,), since_last_end=5.0, last_number=3), Provision, {"offer": A}),
-    "no capacity: the other offer": (
-        view(ended=(ended(FailureKind.NO_CAPACITY),), since_last_end=9.0), Provision, {"offer": B}),
+    "no capacity: the other offer, at once": (
+        view(ended=(ended(FailureKind.NO_CAPACITY),)), Provision, {"offer": B}),
+    "no capacity, and no budget": (
+        view(ended=(LOST, LOST, ended(FailureKind.NO_CAPACITY)), refused={A: "no"}), Provision, {"offer": B}),
+    "no capacity of the only offer": (
+        view(ended=(ended(FailureKind.NO_CAPACITY),), offers=(A,), since_last_end=2.0), BackOff, {"seconds": 3.0}),
+    "no capacity, and none of the others": (
+        view(ended=(ended(FailureKind.NO_CAPACITY),), refused={A: "no", B: "no"}, since_last_end=9.0),
+        Finish, {"state": JobState.FAILED}),
     "budget spent": (view(ended=(LOST,) * 3, since_last_end=999.0), Finish, {"state": JobState.FAILED}),
     "first program error": (view(ended=(ended(FailureKind.PROGRAM_ERROR),), last_number=3), Provision, {}),
     "second program error": (
