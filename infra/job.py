@@ -80,8 +80,9 @@ class SliceJob:
     join_timeout: seconds within which all hosts must have met.
     provision_timeout: seconds an attempt waits for a slice before the job is given up.
     deadline: seconds from the start of an attempt to its end, or None.
-    stall_timeout: seconds without a step on any host before the attempt is ended, or None. Compiling and saving
-        may take longer.
+    stall_timeout: seconds without a step on any host before the attempt is ended, or None. Ten times as long while a
+        host compiles or saves. A host counts once its program has joined or reported; one that does neither is not
+        watched, and only a deadline ends it.
     drills: failures to rehearse, such as `preempt@step=40,host=2`.
     """
 

@@ -1,4 +1,4 @@
-"""Was there no memory left? The kernel counts whom it kills for that, and exceptions say it themselves."""
+"""Did the kernel kill somebody because there was no memory left? It counts whom it kills for that."""
 
 from __future__ import annotations
 
@@ -7,12 +7,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from prefect_tpu.infra.host.lost_peer import chain, message
-
 _COUNT = re.compile(r"^oom_kill (\d+)$", re.MULTILINE)
-_OUT_OF_MEMORY = ("RESOURCE_EXHAUSTED",)  # how messages of JAX begin when chips or host have none
-_JAX_ERRORS = frozenset({"JaxRuntimeError", "XlaRuntimeError"})
-_TORCH_ERROR = "OutOfMemoryError"
 LOOK_SECONDS = 1.0
 
 
@@ -64,14 +59,3 @@ class KillCount:
     def has_grown(self) -> bool:
         before, count = self._seen[0], kills(self._paths)
         return before is not None and count is not None and count > before
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Whether the error, or one that led to it, says that memory ran out, of the host or of its chips."""
-    return any(_says_so(link) for link in chain(error))
-
-
-def _says_so(error: BaseException) -> bool:
-    if isinstance(error, MemoryError) or type(error).__name__ == _TORCH_ERROR:
-        return True
-    return type(error).__name__ in _JAX_ERRORS and message(error).startswith(_OUT_OF_MEMORY)

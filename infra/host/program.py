@@ -25,7 +25,7 @@ from prefect_tpu.infra.errors import CouldNotJoin, Preempted, WrongSlice
 from prefect_tpu.infra.host import payload, values
 from prefect_tpu.infra.host.leaving import leave
 from prefect_tpu.infra.host.lost_peer import is_lost_peer, message
-from prefect_tpu.infra.host.memory import is_out_of_memory
+from prefect_tpu.infra.host.out_of_memory import is_out_of_memory
 from prefect_tpu.infra.job import Program
 from prefect_tpu.infra.plan import HostPlan
 from prefect_tpu.infra.rehearsal import Rehearsal

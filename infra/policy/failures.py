@@ -33,7 +33,7 @@ ADVICE = {
     FailureKind.PREEMPTED: "Nothing to do: the next attempt goes on from the newest checkpoint.",
     FailureKind.MAINTENANCE: "Nothing to do: the next attempt goes on from the newest checkpoint.",
     FailureKind.HOST_LOST: "The next attempt goes on from the newest checkpoint. If it happens again at the same"
-    " step, look for what kills processes there: a batch system, a supervisor, the program itself.",
+    " step, look for what ends processes there: the host's memory, a batch system, the program itself.",
     FailureKind.NO_CAPACITY: "Give several accelerators in order of preference, or try again later.",
     FailureKind.NO_QUOTA: "Ask for more quota, or choose a smaller accelerator.",
     FailureKind.UNSCHEDULABLE: "Check that the cluster has a node pool of this accelerator.",
@@ -250,6 +250,8 @@ def _describe(host: HostObservation) -> str:
         parts.append(_signal_name(record.program_signal))
     if record.stop_reason:
         parts.append(record.stop_reason)
+    if record.killed_by:
+        parts.append(f"killed by {record.killed_by}")
     if record.error:
         parts.append(
             f"{record.error.type}: {record.error.message.splitlines()[0] if record.error.message else ''}"[:200]

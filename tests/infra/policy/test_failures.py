@@ -215,12 +215,13 @@ def test_the_message_names_what_happened(hosts: list[HostObservation], message: 
 
 def test_the_evidence_has_one_line_per_failed_host() -> None:
     hosts = (done(0), raised(1, message="first\nsecond"), gone(2, signal=9), by_signal(3, 11), gone(4),
-             told(5, 81, StopReason.NOTICE), raised(6, message=""), running(7))  # fmt: skip
+             told(5, 81, StopReason.NOTICE, program_signal=9, killed_by=KilledBy.GRACE), raised(6, message=""),
+             running(7))  # fmt: skip
     found = classify(Observation(attempt=1, hosts=hosts))
     assert found is not None
     assert found.evidence == (
         "host 1: exit 80, ValueError: first", "host 2: no record, signal 9", "host 3: exit 80, SIGSEGV",
-        "host 4: no record", "host 5: exit 81, notice", "host 6: exit 80, ValueError: ",
+        "host 4: no record", "host 5: exit 81, SIGKILL, notice, killed by grace", "host 6: exit 80, ValueError: ",
     )  # fmt: skip
 
 
