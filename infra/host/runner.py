@@ -11,6 +11,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -114,7 +115,8 @@ class Runner:
         """Until the program has ended: why it was told to leave, and who killed it; None where nobody did."""
         reason: StopReason | None = None
         kill_at: float | None = None
-        while not self._has_ended(process):
+        ended = _end_of(process)
+        while not ended.wait(LOOK_SECONDS):
             self._look_after(process.pid)
             if reason is None and (reason := self._told_to_leave()) is not None:
                 self._tell_to_leave(process)
@@ -127,13 +129,6 @@ class Runner:
                 return reason, _kill(process, KilledBy.STALL)
         is_out_of_memory = process.returncode in KILLED_CODES and self.memory.has_grown
         return reason, KilledBy.MEMORY if is_out_of_memory else None
-
-    def _has_ended(self, process: subprocess.Popen[bytes]) -> bool:
-        try:
-            process.wait(LOOK_SECONDS)
-        except subprocess.TimeoutExpired:
-            return False
-        return True
 
     def _look_after(self, program: int) -> None:
         self.ledger.ship_when_due(self.age)
@@ -184,6 +179,18 @@ class Runner:
             silence=stalls.silence,
             stack=stacks.traceback(stalls.dump) if stalls.silence else "",
         )
+
+
+def _end_of(process: subprocess.Popen[bytes]) -> threading.Event:
+    """Set when the process has ended. `Popen.wait` with a timeout wakes a hundred times a second to find out."""
+    ended = threading.Event()
+
+    def wait() -> None:
+        process.wait()
+        ended.set()
+
+    threading.Thread(target=wait, name="end of the program", daemon=True).start()
+    return ended
 
 
 def _kill(process: subprocess.Popen[bytes], by: KilledBy) -> KilledBy:
