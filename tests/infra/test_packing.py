@@ -25,7 +25,7 @@ from prefect_tpu.infra.packing import Packed, pack, pack_function, packed_before
 from prefect_tpu.infra.storage import LocalStorage
 
 FILES = {
-    "train.py": "import net_a\nfrom deep_pkg.part import value\nimport os.path\ndef main(steps=1): pass\nalias = main\n",
+    "train.py": "import net_a\nfrom deep_pkg.part import value\nimport os\ndef main(steps=1): pass\nalias = main\n",
     "net_a.py": "def f():\n    import net_b\n",
     "net_b.py": "import train\n",
     "unused.py": "syntax error (\n",
