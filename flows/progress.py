@@ -34,13 +34,13 @@ class Display(Protocol):
 
 
 @contextmanager
-def showing(job: str, folder: str) -> Iterator[Display]:
-    """The display that suits standard error."""
+def showing(job: str, folder: str, *, by_age: bool = False) -> Iterator[Display]:
+    """The display that suits standard error. `by_age`: its clock counts from the job's beginning, not from now."""
     console = Console(stderr=True, highlight=False)
     if not console.is_terminal:
         yield PlainDisplay(console, job)
         return
-    display = LiveDisplay(console, job, folder)
+    display = LiveDisplay(console, job, folder, by_age)
     with Live(console=console, get_renderable=display.picture, refresh_per_second=4, transient=True):
         yield display
 
@@ -75,8 +75,8 @@ class LiveDisplay:
     The picture is drawn from the job's files, so it shows a job that another process drives as well.
     """
 
-    def __init__(self, console: Console, job: str, folder: str) -> None:
-        self._console, self._job, self._folder = console, job, folder
+    def __init__(self, console: Console, job: str, folder: str, by_age: bool) -> None:
+        self._console, self._job, self._folder, self._by_age = console, job, folder, by_age
         self._began = time.monotonic()
         self._bytes = 0
         self._state: JobState | None = None
@@ -103,7 +103,8 @@ class LiveDisplay:
         if self._seen is None:
             staged = f"staging data: {self._bytes / 2**20:.1f} MiB copied" if self._bytes else "packing"
             return Text(f"{self._job} · {staged} · {clock(now - self._began)}")
-        return picture(self._seen, took=now - self._began, state=self._state, left=self._pace.left(self._seen))
+        took = time.time() - self._seen.began if self._by_age else now - self._began
+        return picture(self._seen, took=took, state=self._state, left=self._pace.left(self._seen))
 
     def _look(self, now: float) -> None:
         try:

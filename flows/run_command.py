@@ -86,7 +86,7 @@ def follow(task: Task) -> tuple[JobResult, Interrupts]:
     interrupts = Interrupts(drives=task.goes_on)
     storage = LocalStorage(task.folder)
     try:
-        with interrupts.caught(task.timeout), showing(task.name, task.folder) as display:
+        with interrupts.caught(task.timeout), showing(task.name, task.folder, by_age=not task.goes_on) as display:
             job, heard = task.get(display), drawing_ahead(display.heard)
             with driving(job, task.folder, heard, interrupts.asks_to_stop, goes_on=task.goes_on) as driven:
                 interrupts.drives = True

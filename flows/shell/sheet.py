@@ -33,12 +33,21 @@ def show(name: str, output: str | None, *, watch: bool, as_json: bool) -> None:
         return
     console = Console(highlight=False)
     if watch and console.is_terminal:
-        with Live(console=console, auto_refresh=False) as live:
-            for seen in _seen(storage, watch):
-                live.update(sheet(seen, job, storage, time.time()), refresh=True)
+        _watch(storage, job, console)
         return
     for seen in _seen(storage, watch):
         console.print(sheet(seen, job, storage, time.time()), soft_wrap=not console.is_terminal)
+
+
+def _watch(storage: LocalStorage, job: SliceJob, console: Console) -> None:
+    """Drawn anew in place, whether anything has changed or not: its clock runs."""
+    with Live(console=console, auto_refresh=False) as live:
+        while True:
+            seen = read_status(storage.url)
+            live.update(sheet(seen, job, storage, time.time()), refresh=True)
+            if seen.state.is_final:
+                return
+            time.sleep(WATCH_SECONDS)
 
 
 def _seen(storage: LocalStorage, watch: bool) -> Iterator[JobStatus]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -19,12 +20,15 @@ from prefect_tpu.infra.scratch import joined_after, read_json, read_progress
 from prefect_tpu.infra.state import HostPhase, JobState
 from prefect_tpu.infra.storage import LocalStorage
 
+SILENT_AFTER_SECONDS = 20.0  # a step seldom takes longer, and people begin to wonder
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostStatus:
     """One host of the newest attempt, by what it wrote.
 
-    silent_seconds, activity: while it has reported no step for long; None where it has, and where nobody looks.
+    silent_seconds: since its last report, once that is long; None before, and where it has never reported.
+    activity: what it does meanwhile, once its runner has looked.
     exit_code: of its runner, by its record; None without one.
     reason: why its record cannot be read; empty where it can or there is none.
     """
@@ -154,6 +158,7 @@ def read_host(storage: LocalStorage, attempt: int, host: int) -> HostStatus:
     if storage.get(layout.started(attempt, host)) is None:
         return HostStatus(host=host, phase=HostPhase.PENDING)
     silent, activity = _silence(storage.path(layout.silence(attempt, host)))
+    silent = silent or _since_report(scratch / contract.Scratch.PROGRESS)
     return HostStatus(
         host=host,
         phase=HostPhase.RUNNING,
@@ -186,6 +191,15 @@ def _silence(path: Path) -> tuple[float | None, Activity | None]:
         return None, None
     activity = found.get("activity")
     return float(found["silent_for"]), Activity(activity) if activity in list(Activity) else Activity.UNKNOWN
+
+
+def _since_report(progress: Path) -> float | None:
+    """By the file's own time, which is this machine's where the hosts are."""
+    try:
+        since = time.time() - progress.stat().st_mtime
+    except OSError:
+        return None
+    return since if since > SILENT_AFTER_SECONDS else None
 
 
 def _state(storage: LocalStorage, plan: HostPlan | None, hosts: Sequence[HostStatus]) -> JobState:

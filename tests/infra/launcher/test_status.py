@@ -6,6 +6,7 @@ import json
 import math
 import os
 import socket
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -120,6 +121,20 @@ def test_a_live_attempt_is_told_host_by_host(folder: Folder) -> None:
     told = json.loads(json.dumps(seen.to_json(), allow_nan=False))
     assert told["hosts"][0]["metrics"] == {"loss": "nan", "rate": 0.5} and told["hosts"][0]["step"] == 41
     assert told["hosts"][1]["activity"] == "compiling" and told["state"] == "starting"
+
+
+def test_a_host_that_has_reported_nothing_for_long_is_silent_before_its_runner_looks(folder: Folder) -> None:
+    folder.asked()
+    folder.planned(1)
+    for host in (0, 1):
+        folder.started(1, host)
+    folder.reported(1, 0, step=3)
+    assert read_status(folder.storage.url).hosts[0].silent_seconds is None
+    hour_ago = time.time() - 3600.0
+    os.utime(folder.storage.path(f"{layout.scratch(1, 0)}/{Scratch.PROGRESS}"), (hour_ago, hour_ago))
+    silent, never = read_status(folder.storage.url).hosts
+    assert silent.silent_seconds == pytest.approx(3600.0, abs=60.0) and silent.activity is None
+    assert never.silent_seconds is None, "only the leader of many a program reports"
 
 
 def test_an_attempt_without_a_report_stands_where_the_one_before_it_saved(folder: Folder) -> None:
