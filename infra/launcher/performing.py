@@ -1,0 +1,248 @@
+"""What is due for a job, by what this process sees and holds, and how is it carried out?
+
+Decides nothing itself: `step` does, over the facts that are gathered here.
+"""
+
+from __future__ import annotations
+
+import time
+
+import anyio
+import anyio.to_thread
+from anyio.abc import TaskGroup
+
+from prefect_tpu.infra import layout
+from prefect_tpu.infra.backends.base import Attempt, Backend, Held
+from prefect_tpu.infra.contract import Event
+from prefect_tpu.infra.errors import Failure
+from prefect_tpu.infra.job import AttemptSummary, JobResult, SliceJob
+from prefect_tpu.infra.launcher import checkpoints, history, values
+from prefect_tpu.infra.launcher.following import Following, follow, look
+from prefect_tpu.infra.launcher.holding import LOOK_SECONDS, Holding
+from prefect_tpu.infra.launcher.ledger import Ledger
+from prefect_tpu.infra.launcher.news import Announcer
+from prefect_tpu.infra.launcher.step import (
+    Action,
+    Attach,
+    BackOff,
+    Close,
+    Finish,
+    Live,
+    Provision,
+    Submit,
+    TellToLeave,
+    View,
+    Watch,
+    step,
+)
+from prefect_tpu.infra.plan import HostPlan, RestorePoint
+from prefect_tpu.infra.policy.failures import with_saves
+from prefect_tpu.infra.state import HostPhase, JobEvent, JobState, Observation, Offer
+from prefect_tpu.infra.storage import LocalStorage
+
+PRUNE_SECONDS = 60.0
+
+
+class Performer:
+    """The hands of one driver: the slice it holds, the attempt it follows.
+
+    is_leaving: the driver must go, so whatever is followed from now on is told to leave too.
+    """
+
+    def __init__(
+        self, job: SliceJob, storage: LocalStorage, backend: Backend, tell: Announcer, tasks: TaskGroup
+    ) -> None:
+        self.job, self.storage, self._backend, self._tell, self._tasks = job, storage, backend, tell, tasks
+        self.slice = Holding(job, storage, backend, tell)
+        self.following: Following | None = None
+        self.is_leaving = False
+        self._ledger = Ledger(storage)
+        self._lacking: int | None = None  # the attempt that was planned, has no host yet and no slice
+        self._next_prune = 0.0
+        self._backed_off_after = 0
+
+    def next(self) -> Action:
+        """What is due; in a rehearsal the offer of the next attempt may go just before it begins."""
+        self.slice.tire()
+        action = step(self._view())
+        while self.slice.is_lost(action):
+            action = step(self._view())
+        return action
+
+    def _view(self) -> View:
+        numbers = history.attempt_numbers(self.storage)
+        ended = history.ended_of_round(self.storage)
+        return View(
+            job=self.job,
+            offers=self.slice.offers.all,
+            ended=ended,
+            last_number=max(numbers, default=0),
+            since_last_end=time.time() - (ended[-1].ended or 0.0) if ended else 0.0,
+            live=self.live(),
+            refused=self.slice.offers.refused,
+            held=self.slice.offer,
+            waited=self.slice.offers.waited,
+            is_stop_asked=history.is_stop_asked(self.storage),
+        )
+
+    def live(self) -> Live | None:
+        """The attempt that has a plan and no outcome."""
+        numbers = history.attempt_numbers(self.storage)
+        if not numbers or history.read_outcome(self.storage, numbers[-1]) is not None:
+            return None
+        plan = history.read_plan(self.storage, numbers[-1])
+        if self.following is not None:
+            return self.following.live(plan)
+        return Live(number=plan.attempt, accelerator=plan.accelerator, is_lacking=plan.attempt == self._lacking)
+
+    def number(self, action: Action) -> int:
+        """Of the attempt that the action is about."""
+        numbers = history.attempt_numbers(self.storage)
+        return action.number if isinstance(action, Provision | Submit | Attach) else numbers[-1]
+
+    async def perform(self, action: Action) -> None:
+        """Carry out what is due."""
+        match action:
+            case Provision():
+                await self._provision(action)
+            case Submit():
+                await self._submit(action)
+            case Attach():
+                await self._attach(action)
+            case Watch():
+                await self._watch()
+            case TellToLeave():
+                await self._tell_to_leave()
+            case Close():
+                await self._close(action)
+            case BackOff():
+                await self._back_off(action)
+            case Finish():
+                await self._finish(action)
+
+    async def _provision(self, action: Provision) -> None:
+        self._tell.move(JobEvent.SLICE_WANTED)
+        await self.slice.let_go()  # of one whose like is refused since
+        answer = await self.slice.seek(self._attempt(action.number), action.offer)
+        if not isinstance(answer, Held):
+            await self.slice.go_without(action.number, action.offer, answer)
+
+    async def _submit(self, action: Submit) -> None:
+        """The plan first, create-only: whoever loses adopts the winner's."""
+        assert self.slice.held is not None, "step submits only on a slice that is held"
+        attempt = self._attempt(action.number, await self._choose(action.number))
+        plan = self._backend.plan(attempt, self.slice.held).hosts
+        won = self.storage.put_if_absent(layout.plan(action.number), plan.to_json())
+        if not won:
+            plan = history.read_plan(self.storage, action.number)
+        instead_of = self.slice.offers.instead_of(Offer(accelerator=plan.accelerator))
+        facts = {"accelerator": plan.accelerator, "hosts": plan.hosts, "instead_of": instead_of}
+        self._ledger.write(action.number, Event.SUBMITTED, **facts)
+        self._tell.move(JobEvent.SUBMITTED)
+        self._tell.began(plan, instead_of)
+        await self._follow(plan)
+
+    async def _attach(self, action: Attach) -> None:
+        """Somebody began this attempt. Hosts that never started are started now, if the slice is ours."""
+        plan = history.read_plan(self.storage, action.number)
+        first = await look(self._backend, self._backend.attach(plan))
+        pending = [host.phase is HostPhase.PENDING for host in first.hosts]
+        if any(pending) and self.slice.held is None and not history.is_stop_asked(self.storage):
+            offer = Offer(accelerator=plan.accelerator)
+            answer = await self.slice.seek(self._attempt(action.number), offer)
+            if not isinstance(answer, Held) and all(pending):
+                self._lacking = plan.attempt
+                await self.slice.go_without(plan.attempt, offer, answer)
+                return
+        self._tell.move(JobEvent.SUBMITTED)
+        self._tell.say(action.number, "found running; following it")
+        await self._follow(plan)
+
+    async def _follow(self, plan: HostPlan) -> None:
+        is_unwanted = history.is_stop_asked(self.storage)  # then what has not begun never does
+        handle = self._backend.attach(plan) if is_unwanted else await self._backend.submit(plan, self.slice.held)
+        self.following = await follow(self._backend, handle, self._tell.saw, self._tasks)
+        if self.is_leaving:  # since before there was anybody to tell
+            await self.following.tell_to_leave()
+
+    async def _watch(self) -> None:
+        assert self.following is not None, "step watches only what is followed"
+        await self.following.news(at_most=LOOK_SECONDS)
+        if anyio.current_time() > self._next_prune:
+            self._next_prune = anyio.current_time() + PRUNE_SECONDS
+            await self._prune()
+
+    async def _tell_to_leave(self) -> None:
+        assert self.following is not None, "step stops only what is followed"
+        self._tell.move(JobEvent.STOP_ASKED)
+        self._tell.say(self.following.seen.attempt, "stopping: the hosts save and leave")
+        await self.following.tell_to_leave()
+
+    async def _close(self, action: Close) -> None:
+        if self.following is None:  # planned, and its slice was not to be had again: nothing of it ever began
+            self._tell.move(JobEvent.SUBMITTED)
+            handle = self._backend.attach(history.read_plan(self.storage, history.attempt_numbers(self.storage)[-1]))
+            self.following = await follow(self._backend, handle, self._tell.saw, self._tasks)
+        failure = history.judge(self.storage, self.following.seen.attempt, action.failure)
+        await self.following.end()
+        summary = self._summary(self.following.seen, failure)
+        history.write_outcome(self.storage, summary)
+        self._ledger.write(summary.number, Event.ENDED, outcome=summary.outcome, last_step=summary.last_step)
+        self.following = None
+        if not isinstance(step(self._view()), Finish):
+            self._tell.move(JobEvent.RETRY_DUE)
+        self._tell.ended(summary)
+        await self._prune()
+
+    def _summary(self, seen: Observation, failure: Failure | None) -> AttemptSummary:
+        number = seen.attempt
+        saved = [point.step for point in checkpoints.sealed(self.storage) if point.attempt == number]
+        return AttemptSummary(
+            number=number,
+            accelerator=history.read_plan(self.storage, number).accelerator,
+            started=self._ledger.started(number),
+            ended=time.time(),
+            outcome="succeeded" if failure is None else failure.kind.value,
+            failure=failure,
+            first_step=seen.progress.first_step,
+            last_step=seen.progress.step,
+            saved_step=max(saved, default=None),
+            instead_of=self._ledger.instead_of(number),
+        )
+
+    async def _back_off(self, action: BackOff) -> None:
+        if (last := self.number(action)) != self._backed_off_after:  # once, not at each look
+            self._backed_off_after = last
+            self._tell.say(0, f"next attempt in {action.seconds:.0f} s: {action.reason}")
+        await anyio.sleep(min(LOOK_SECONDS, action.seconds))
+
+    async def _finish(self, action: Finish) -> None:
+        ended = history.all_ended(self.storage)
+        value = None
+        if action.state is JobState.SUCCEEDED:
+            value = values.read(self.storage, ended[-1].number)
+        history.write_result(
+            self.storage,
+            JobResult(
+                job=self.job.name,
+                state=action.state.value,
+                attempts=ended,
+                output=self.storage.url,
+                value=value,
+                failure=with_saves(action.failure, [attempt.saved_step for attempt in ended]),
+            ),
+        )
+        self._tell.move(JobEvent(action.state.value))
+        self._tell.say(ended[-1].number if ended else 0, action.state.value)
+
+    async def _choose(self, number: int) -> RestorePoint | None:
+        """Where an attempt starts from: in a thread, for a checkpoint is read before it is chosen."""
+        return await anyio.to_thread.run_sync(lambda: checkpoints.newest_whole(self.storage, below=number))
+
+    def _attempt(self, number: int, restore: RestorePoint | None = None) -> Attempt:
+        return Attempt(job=self.job, number=number, output=self.storage.url, restore=restore)
+
+    async def _prune(self) -> None:
+        live = self.live()
+        in_use = history.read_plan(self.storage, live.number).restore if live else None
+        await anyio.to_thread.run_sync(lambda: checkpoints.prune(self.storage, in_use=in_use))
