@@ -156,7 +156,12 @@ def write_json(data: dict[str, Any]) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramError:
-    """An exception of the program as the host saw it."""
+    """An exception of the program as the host saw it.
+
+    type: the name of its class.
+    message: what it said.
+    traceback: its end, where all of it would be too long.
+    """
 
     type: str
     message: str
@@ -165,7 +170,11 @@ class ProgramError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultInfo:
-    """The leader's value: how it is encoded, how large it is, and its hash, checked before it is used."""
+    """A value that a host left in a file.
+
+    sha256: its hash, checked before it is used.
+    bytes: its size.
+    """
 
     encoding: str  # "json" or "cloudpickle"
     sha256: str

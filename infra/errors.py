@@ -43,7 +43,15 @@ class FailureKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """Why an attempt ended: a kind, the host it began on, whether to try again, and what to do."""
+    """Why an attempt ended: a kind, the host it began on, whether to try again, and what to do.
+
+    kind: for scripts.
+    retryable: whether another attempt may help.
+    message: what happened, for people.
+    advice: what to do.
+    host: where it began; None where it was no host's doing.
+    evidence: a line for each host that ended badly.
+    """
 
     kind: FailureKind
     retryable: bool

@@ -138,6 +138,12 @@ class SliceJob:
 class AttemptSummary:
     """One attempt as people and scripts see it; times are the launcher's clock, in seconds since the epoch.
 
+    number: counted from 1 over all rounds.
+    accelerator: the one it ran on.
+    outcome: `succeeded`, or the kind of its failure.
+    failure: why it ended without the result.
+    first_step, last_step: that any host reported.
+    saved_step: the newest whose checkpoint is sealed.
     instead_of: which better liked slices were not to be had, and why.
     """
 
