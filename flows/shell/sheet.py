@@ -11,7 +11,7 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from prefect_tpu.flows.picture import attempts, has_failed, picture, silent
+from prefect_tpu.flows.picture import STYLES, attempts, has_failed, picture, silent
 from prefect_tpu.flows.shell.columns import columns
 from prefect_tpu.flows.shell.durations import written
 from prefect_tpu.flows.shell.found import found
@@ -71,7 +71,7 @@ def sheet(seen: JobStatus, job: SliceJob, storage: LocalStorage, now: float) -> 
     if seen.attempts:
         parts += [Text(), *attempts(seen.attempts)]
     if seen.failure is not None:
-        parts += [Text(), Text(f"{seen.failure.kind}: {seen.failure.message}", style="red"), Text(seen.failure.advice)]
+        parts += [Text(), Text(f"{seen.failure.kind}: {seen.failure.message}", style=STYLES[seen.state])]
     return Group(*parts, Text(), *(Text(line) for line in advice(seen)))
 
 
@@ -133,7 +133,8 @@ def advice(seen: JobStatus) -> list[str]:
         case JobState.SUCCEEDED:
             return [f"What it wrote: prefect-tpu logs {name}"]
         case JobState.FAILED:
-            return [f"Why: prefect-tpu logs {name}{_failed_host(seen)} --tail 30", *_again(name)]
+            told = [seen.failure.advice] if seen.failure else []
+            return [*told, f"Why: prefect-tpu logs {name}{_failed_host(seen)} --tail 30", *_again(name)]
         case JobState.STOPPED:
             return _again(name)
     if seen.is_abandoned:

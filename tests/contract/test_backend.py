@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from prefect_tpu.infra import layout
-from prefect_tpu.infra.backends.base import Held
+from prefect_tpu.infra.backends.base import Held, Refused
 from prefect_tpu.infra.contract import ExitCode, HostRecord, StopReason
 from prefect_tpu.infra.plan import HostPlan
 from prefect_tpu.infra.state import HostPhase, Observation, Offer, Waiting
@@ -44,6 +44,15 @@ async def test_a_plan_says_what_would_be_sent_and_sends_nothing(desk):
 
 
 # -- observe ---------------------------------------------------------------------------------------
+
+
+async def test_a_slice_that_is_imagined_is_not_taken(desk):
+    attempt = desk.attempt("true")
+    imagined = desk.backend.imagine(attempt, Offer(accelerator="cpu-2x1"))
+    assert isinstance(imagined, Held) and desk.backend.plan(attempt, imagined).hosts.hosts == 2
+    assert isinstance(desk.backend.imagine(attempt, Offer(accelerator="v6e-256")), Refused)
+    held = await desk.provision(attempt)  # there is but one slice
+    await desk.backend.release(held)
 
 
 async def test_snapshots_come_at_once_then_on_change_and_are_complete(desk):
@@ -142,6 +151,7 @@ async def test_logs_of_all_hosts_of_one_host_and_followed_to_the_end(desk):
         assert [text for number, text in followed if number == host] == expected
         assert await lines(desk, handle, hosts=(host,)) == [(host, text) for text in expected]
     assert sorted(await lines(desk, handle)) == sorted(followed)
+    assert await lines(desk, handle, hosts=(1,), tail=2) == [(1, text) for text in expected[1:]]
     await desk.backend.forget(handle)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -121,9 +122,8 @@ def test_a_status_for_scripts(shell: Shell, some: Any) -> None:
     told = shell("status", "left", "--json").json
     assert (told["state"], told["step"], told["saved_step"], told["driver"]) == ("running", 41, 39, None)
     assert told["hosts"][1]["activity"] == "compiling" and told["hosts"][0]["metrics"] == {"loss": 0.5}
-    assert [
-        line["state"] for line in map(__import__("json").loads, shell("status", "digits", "--watch", "--json").lines)
-    ]
+    watched = [json.loads(line) for line in shell("status", "digits", "--watch", "--json").lines]
+    assert [seen["state"] for seen in watched] == ["succeeded"], "it has its end"
 
 
 def test_logs_are_the_leaders_or_prefixed(shell: Shell, some: Any) -> None:
@@ -137,6 +137,10 @@ def test_logs_are_the_leaders_or_prefixed(shell: Shell, some: Any) -> None:
     assert shell("logs", "digits", "--host", "1").out == "of host 1\n"
     assert shell("logs", "digits", "--all", "--tail", "1").lines == ["host 0 | three", "host 1 | of host 1"]
     assert shell("logs", "digits", "--follow", "--tail", "1").out == "three\n", "it has its end"
+    some.wrote("left", 1, 0, "last words\n")
+    assert shell("logs", "left", "--follow").out == "last words\n", (
+        "its hosts are gone and nobody begins another attempt"
+    )
     assert '{"attempt": 2, "host": 1, "line": "of host 1"}' in shell("logs", "digits", "--all", "--json").lines
     assert shell("logs", "later").out == shell("logs", "later", "--follow").out == ""
 
