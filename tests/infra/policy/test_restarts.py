@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -108,3 +110,14 @@ def test_waits_without_progress_only_grow(many: int) -> None:
         return decision.wait_seconds
 
     assert wait(many) <= wait(many + 1)
+
+
+def test_a_slice_that_could_not_be_had_counts_for_nothing_once_the_job_is_on_another_one() -> None:
+    first, lost = attempts([(FailureKind.NO_CAPACITY, None), (LOST, None)])
+    elsewhere = replace(lost, accelerator="cpu")
+    assert after([first, lost], max_preemptions=1, max_failures=0) == GiveUp(
+        reason="2 disruptions without progress, 1 allowed"
+    )
+    assert after([first, elsewhere], max_preemptions=1, max_failures=0) == Restart(
+        wait_seconds=5.0, reason="no progress, disruption 1 of 1 allowed"
+    )
