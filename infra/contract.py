@@ -156,29 +156,20 @@ def write_json(data: dict[str, Any]) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramError:
-    """An exception of the program as the host saw it.
+    """An exception of the program as the host saw it."""
 
-    type: the name of its class.
-    message: what it said.
-    traceback: its end, where all of it would be too long.
-    """
-
-    type: str
-    message: str
-    traceback: str
+    type: str  # the name of its class
+    message: str  # what it said
+    traceback: str  # its end, where all of it would be too long
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultInfo:
-    """A value that a host left in a file.
-
-    sha256: its hash, checked before it is used.
-    bytes: its size.
-    """
+    """A value that a host left in a file."""
 
     encoding: str  # "json" or "cloudpickle"
-    sha256: str
-    bytes: int
+    sha256: str  # its hash, checked before it is used
+    bytes: int  # its size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
