@@ -20,7 +20,7 @@ from prefect_tpu.infra.summary import failing_traceback
 from prefect_tpu.tasks.cancellation import asks_to_stop
 from prefect_tpu.tasks.check_quota import check_quota
 from prefect_tpu.tasks.collect_results import collect_results
-from prefect_tpu.tasks.failing import failed
+from prefect_tpu.tasks.failing import failed, value_of
 from prefect_tpu.tasks.launch_training import launch_training
 from prefect_tpu.tasks.provision_slice import provision_slice
 from prefect_tpu.tasks.release_slice import release_slice
@@ -105,8 +105,8 @@ def train(
 
 
 def _carry_out(request: Request) -> dict[str, Any] | State[Any]:
-    job = stage_data(request)
-    check_quota(job, request.output)
+    job = value_of(stage_data(request))
+    value_of(check_quota(job, request.output))
     folder, report = job_folder(request.output, job.name), Reporter(get_run_logger())
     with driving(job, folder, report, asks_to_stop(flow_run.id)) as driven:
         for number in _attempts(driven):

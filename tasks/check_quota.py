@@ -11,11 +11,11 @@ from prefect_tpu.infra.job import SliceJob
 from prefect_tpu.infra.policy.failures import failure
 from prefect_tpu.infra.policy.quota import missing
 from prefect_tpu.infra.state import Offer
-from prefect_tpu.tasks.failing import telling_failures
+from prefect_tpu.tasks.failing import failing_in_words
 
 
 @task(name="check_quota", task_run_name="check_quota", cache_policy=NO_CACHE, persist_result=False)
-@telling_failures
+@failing_in_words
 def check_quota(job: SliceJob, output: str) -> None:
     """Raises `JobFailed` (no_quota), naming what is missing for each accelerator, where none fits."""
     log, backend, short = get_run_logger(), open_backend(job.backend), []

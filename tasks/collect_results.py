@@ -10,11 +10,9 @@ from prefect.cache_policies import NO_CACHE
 
 from prefect_tpu.infra.job import JobResult
 from prefect_tpu.infra.summary import draw_loss, markdown
-from prefect_tpu.tasks.failing import telling_failures
 
 
 @task(name="collect_results", task_run_name="collect_results", cache_policy=NO_CACHE, persist_result=False)
-@telling_failures
 def collect_results(result: JobResult) -> dict[str, Any]:
     """The result as JSON; the same table of attempts goes to the run's artifacts."""
     picture = draw_loss(result)

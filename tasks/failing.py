@@ -27,8 +27,8 @@ def failed(exc: PrefectTpuError) -> State[Any]:
     return Failed(message=f"{type(exc).__name__}: {exc}", data=exc)
 
 
-def telling_failures(function: Callable[P, R]) -> Callable[P, R]:
-    """Let a task end in such a state; Prefect raises the exception where the task was called."""
+def failing_in_words(function: Callable[P, R]) -> Callable[P, R]:
+    """Let a task end in such a state. Prefect hands that out as the task's value: ask `value_of`."""
 
     @wraps(function)
     def carry_out(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -38,3 +38,11 @@ def telling_failures(function: Callable[P, R]) -> Callable[P, R]:
             return cast(R, failed(exc))
 
     return carry_out
+
+
+def value_of(returned: R) -> R:
+    """What such a task returned. Raises what it failed with."""
+    if isinstance(returned, State):
+        # Without `_sync` this is a coroutine where an event loop runs, as in a notebook.
+        returned.result(raise_on_failure=True, _sync=True)  # type: ignore[call-overload]
+    return returned

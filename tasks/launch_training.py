@@ -10,12 +10,10 @@ from prefect.cache_policies import NO_CACHE
 from prefect_tpu.infra.errors import Failure
 from prefect_tpu.infra.launcher.driving import Driving
 from prefect_tpu.infra.summary import drawing_ahead
-from prefect_tpu.tasks.failing import telling_failures
 from prefect_tpu.tasks.progress_bar import showing_progress
 
 
 @task(name="launch_training", cache_policy=NO_CACHE, persist_result=False)
-@telling_failures
 def launch_training(driving: Driving) -> dict[str, Any] | None:
     """How the attempt ended; None where it never began. A failed attempt is news here, not an exception."""
     with showing_progress(driving) as log:

@@ -6,12 +6,10 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from prefect_tpu.infra.launcher.driving import Driving
-from prefect_tpu.tasks.failing import telling_failures
 from prefect_tpu.tasks.reporting import logged
 
 
 @task(name="provision_slice", cache_policy=NO_CACHE, persist_result=False)
-@telling_failures
 def provision_slice(driving: Driving) -> str | None:
     """The accelerator that was got; None where there is nothing to get any more."""
     with logged(driving) as log:

@@ -7,11 +7,11 @@ from prefect.cache_policies import NO_CACHE
 
 from prefect_tpu.infra.job import SliceJob
 from prefect_tpu.infra.request import Request, prepare
-from prefect_tpu.tasks.failing import telling_failures
+from prefect_tpu.tasks.failing import failing_in_words
 
 
 @task(name="stage_data", task_run_name="stage_data", cache_policy=NO_CACHE, persist_result=False)
-@telling_failures
+@failing_in_words
 def stage_data(request: Request) -> SliceJob:
     """The job with everything it needs in place; unchanged data is not copied again."""
     copied: list[int] = []

@@ -54,6 +54,8 @@ def carry_out(request: dict[str, Any]) -> None:
 
 def call(request: dict[str, Any]) -> dict[str, Any]:
     arguments = {"program": spread, **request["arguments"]}
+    if request["as_flow"]:
+        return prefect_tpu.flows.train.train(**arguments)  # type: ignore[no-any-return]
     result = asyncio.run(inside_loop(arguments)) if request["in_loop"] else prefect_tpu.train(**arguments)
     attempts = [attempt.number for attempt in result.attempts]
     value = result.value if isinstance(result.value, dict) else repr(result.value)

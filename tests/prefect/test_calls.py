@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 from prefect_jobs import PROGRAM, Job, Orchestrator, Orchestrators
@@ -59,24 +65,90 @@ def test_a_failed_job_is_a_failed_run_that_says_what_host_and_what_to_do(
     assert job.is_slice_free() and not job.processes()
 
 
+@pytest.mark.parametrize("as_flow", [False, True])
 @pytest.mark.parametrize(
     ("name", "wrong", "words"),
     [
         ("no-such-slice", {"accelerator": "v6e-17"}, "Accelerator 'v6e-17'"),
         ("no-such-drill", {"drills": ["quake@step=1"]}, "Drill 'quake@step=1' is not known"),
-        ("no-time", {"checkpoint_every": -1}, "checkpoint_every is -1.0: give a number of seconds above 0."),
     ],
 )
 def test_a_call_that_cannot_be_carried_out_fails_with_what_to_change(
-    server: Server, orchestrators: Orchestrators, new_job: Callable[[str], Job], name: str, wrong: dict, words: str
+    server: Server,
+    orchestrators: Orchestrators,
+    new_job: Callable[[str], Job],
+    name: str,
+    wrong: dict[str, Any],
+    words: str,
+    as_flow: bool,
 ) -> None:
     job = new_job(name)
-    found = orchestrators.start(job, program=PROGRAM, **wrong).result()
+    found = orchestrators.start(job, as_flow=as_flow, program=PROGRAM, **wrong).result()
     assert found["error"] == "UsageError" and words in found["message"]
-    state = server.wait_for_end(server.wait_for_run(job.name))
-    assert state["type"] == "FAILED"
-    assert "UsageError" in state["message"] and words in state["message"]
     assert not job.output.exists()
+    if as_flow:  # as a deployment runs it; a Python call asks the server for nothing
+        state = server.wait_for_end(server.wait_for_run(job.name))
+        assert state["type"] == "FAILED"
+        assert "UsageError" in state["message"] and words in state["message"]
+    else:
+        assert server.run_of(job.name) is None
+
+
+def test_a_server_that_does_not_answer_is_named_with_what_to_do(new_job: Callable[[str], Job]) -> None:
+    job = new_job("unreachable")
+    job.folder.mkdir(parents=True, exist_ok=True)
+    unreachable = {"PREFECT_API_URL": "http://user:secret@127.0.0.1:1/api"}
+    code = f"import prefect_tpu; prefect_tpu.train({PROGRAM!r}, 'cpu', name='unreachable')"
+    command = [sys.executable, "-P", "-c", code]
+    ended = subprocess.run(
+        command, env={**os.environ, **job.environment, **unreachable}, capture_output=True, text=True
+    )
+    lines = ended.stderr.splitlines()
+    assert ended.returncode == 1 and len(lines) < 10, ended.stderr
+    assert "PlatformError: The Prefect server at http://127.0.0.1:1/api cannot be reached: " in lines[-1]
+    assert "`prefect server start`" in lines[-1] and "secret" not in ended.stderr
+    assert not job.output.exists()
+
+
+@pytest.fixture(scope="module")
+def remote(server: Server, new_job: Callable[[str], Job]) -> dict[str, dict[str, Any]]:
+    """What came of the calls of `remote.py`."""
+    job = new_job("remote")
+    job.folder.mkdir(parents=True, exist_ok=True)
+    place = job.folder / "remote.json"
+    command = [sys.executable, "-P", str(Path(__file__).with_name("remote.py")), str(place)]
+    environment = {**server.environment, **job.environment}
+    ended = subprocess.run(command, env=environment, cwd=job.folder, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    assert not job.processes() and job.is_slice_free()
+    return json.loads(place.read_text())  # type: ignore[no-any-return]
+
+
+def test_a_decorated_function_returns_the_leaders_value(remote: dict[str, dict[str, Any]]) -> None:
+    value, drawn, host = remote["total"]["value"]
+    assert (value, host) == (18.0, 0)
+    assert remote["again"]["value"] == [18.0, drawn, 0], "the same call by the same name is the same job"
+    assert remote["other"]["error"] == "Conflict" and "'named'" in remote["other"]["message"]
+    assert remote["gather"]["value"] == [[0, "a"], [1, "a"]]
+
+
+def test_a_decorated_method_works_inside_a_flow_and_where_an_event_loop_runs(remote: dict[str, dict[str, Any]]) -> None:
+    assert (remote["flow"], remote["loop"]) == ({"value": 6}, {"value": 15})
+
+
+def test_what_a_function_raises_is_raised_again_with_where(remote: dict[str, dict[str, Any]]) -> None:
+    wrong = remote["wrong"]
+    assert (wrong["error"], wrong["code"], wrong["cause"]) == ("Wrong", 7, "JobFailed")
+    assert wrong["notes"][0].startswith("Raised on host 0 in attempt 1:\nTraceback")
+    assert 'remote.py"' in wrong["notes"][0] and "raise error  # as it was sent" in wrong["notes"][0]
+
+
+@pytest.mark.parametrize(("name", "words"), [("fragile", "Fragile: 1 and 2"), ("exit", "3")])
+def test_what_cannot_be_raised_again_is_a_failed_job(remote: dict[str, dict[str, Any]], name: str, words: str) -> None:
+    found = remote[name]
+    assert found["error"] == "JobFailed"
+    assert "program_error on host 0" in found["message"] and words in found["message"]
+    assert "The host's traceback" in found["notes"][0]
 
 
 def test_each_attempt_is_seen_under_its_own_name_with_its_progress(
