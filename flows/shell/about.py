@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from importlib import metadata
 from typing import Annotated
 
 import typer
@@ -34,6 +33,8 @@ def accelerators(
 
 def version(as_json: AsJson = False) -> None:
     """Say which prefect-tpu this is."""
+    from importlib import metadata
+
     found = metadata.version("prefect-tpu")
     typer.echo(json.dumps({"version": found}) if as_json else found)
 
