@@ -22,6 +22,7 @@ def together(steps: int, still_at: int | None = None, host: int = 0) -> int:
     From step `still_at` on one of them stands still, in the first attempt only.
     """
     here = tpu.info()
+    meet(here, -1)
     for step in range(steps):
         if step == still_at and here.host == host and here.attempt == 1:
             stand_still()
@@ -65,19 +66,22 @@ def never_reports(seconds: float) -> str:
     return "done"
 
 
-def compiles(layers: int) -> str:
-    """A function that XLA takes long to compile, between two steps."""
+def compiles(seconds: float) -> str:
+    """A function whose compilation takes long, between two steps: one operation of it is slow to lower."""
     tpu.join()
     import jax
-    import jax.numpy as jnp
+    from jax.extend.core import Primitive
+    from jax.interpreters import mlir
 
-    def deep(x: jax.Array) -> jax.Array:
-        for layer in range(layers):
-            x = jnp.sin(x @ x + layer)
-        return x
+    def lower(context: object, x: object) -> list[object]:
+        time.sleep(seconds)
+        return [x]
 
+    slow = Primitive("slow")
+    slow.def_abstract_eval(lambda x: x)
+    mlir.register_lowering(slow, lower)
     tpu.report(0)
-    jax.jit(deep)(jnp.ones((8, 8))).block_until_ready()
+    jax.jit(slow.bind)(1.0).block_until_ready()
     tpu.report(1)
     return "done"
 

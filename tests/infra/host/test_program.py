@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import cloudpickle
 import pytest
 
 from prefect_tpu.infra.contract import Env, ExitCode, Scratch, read_json
@@ -128,12 +129,30 @@ def test_how_a_program_leaves(
 ) -> None:
     ended, outcome = run(tmp_path, make_plan(hosts=hosts, program=program(how)))
     assert ended.returncode == outcome["exit_code"] == code
+    assert "exception" not in outcome, "who runs a file has no use for a pickle"
     found = {**outcome, **{"error": outcome.get("error", {}).get("type")}}
     found["result"] = outcome.get("result", {}).get("encoding")
     assert {name: found[name] for name in facts} == facts
     if how == "raises":
         assert "KeyError: 'raises'" in ended.stderr
         assert outcome["error"]["traceback"] in ended.stderr
+
+
+def test_what_a_sent_function_raises_travels_itself(
+    tmp_path: Path, storage: LocalStorage, make_plan: Callable[..., HostPlan]
+) -> None:
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    exec("class Odd(Exception): pass\ndef fail(why): raise Odd(why) from MemoryError()", namespace)
+    packed = pack_function(namespace["fail"], {"why": "no reason"})
+    packed.send(storage)
+    unpack(storage, str(packed.program.payload), tmp_path / "scratch" / "work")
+    ended, outcome = run(tmp_path, make_plan(program=packed.program))
+    assert ended.returncode == ExitCode.PROGRAM_RAISED
+    assert (outcome["error"]["type"], outcome["out_of_memory"]) == ("Odd", True)
+    raw = (tmp_path / "scratch" / Scratch.EXCEPTION).read_bytes()
+    assert outcome["exception"]["bytes"] == len(raw)
+    error = cloudpickle.loads(raw)
+    assert (type(error).__name__, error.args) == ("Odd", ("no reason",))
 
 
 def test_a_command_takes_the_place_of_the_process(tmp_path: Path, make_plan: Callable[..., HostPlan]) -> None:
