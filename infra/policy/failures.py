@@ -96,9 +96,9 @@ def classify(observation: Observation) -> Failure | None:
 
 
 def is_decided(observation: Observation) -> bool:
-    """Whether nothing that the living hosts may still say can be the cause: another host is gone.
+    """Whether the cause is known while hosts still live: another one is gone, and nobody was told to leave.
 
-    Only a notice to leave outranks that, and hosts that had one are saving.
+    An error or a lost peer of theirs never outranks that; hosts that had a notice are saving.
     """
     ended = [host for host in observation.hosts if host.has_ended]
     is_leaving = _told_to_leave(ended) is not None or _platform_took_it(ended) is not None
