@@ -31,7 +31,6 @@ DRILLS: dict[str, tuple[str, ...]] = {
     "undisturbed": (),
     "preempt": ("preempt@step=12,host=1",),
     "kill": ("kill@step=20,host=1",),
-    "kill-at-start": ("kill@start,host=1",),
     "fail": ("fail@step=3,host=1",),
     "hang": ("hang@step=9,host=1",),
     "oom": ("oom@save=1,host=1",),
@@ -81,7 +80,6 @@ def test_an_undisturbed_run_takes_one_attempt(ends: dict[str, Any]) -> None:
     [
         ("preempt", [("preempted", 1)]),
         ("kill", [("host_lost", 1)]),
-        ("kill-at-start", [("host_lost", 1)]),
         ("hang", [("stalled", 1)]),
         ("slow", []),
         ("together", [("preempted", 1), ("host_lost", 0), ("stalled", 0)]),
