@@ -14,8 +14,9 @@ from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from prefect_tpu.flows.picture import picture, told
+from prefect_tpu.flows.picture import picture, progress, told
 from prefect_tpu.flows.shell.durations import clock
+from prefect_tpu.infra.contract import Progress
 from prefect_tpu.infra.errors import PrefectTpuError
 from prefect_tpu.infra.launcher.news import News
 from prefect_tpu.infra.launcher.status import JobStatus, read_status
@@ -29,6 +30,10 @@ class Display(Protocol):
     """Hears of a job and shows it."""
 
     def heard(self, news: News) -> None: ...
+
+    def saw(self, seen: JobStatus) -> None:
+        """A job that another process drives."""
+        ...
 
     def copied(self, size: int) -> None: ...
 
@@ -54,18 +59,23 @@ class PlainDisplay:
 
     def heard(self, news: News) -> None:
         if news.text:
-            self._line(news, news.text)
-        elif news.observation is not None and time.monotonic() >= self._next:
-            text = told(news.observation.progress)
-            if text:
-                self._next = time.monotonic() + PLAIN_SECONDS
-                self._line(news, text)
+            self._line(news.attempt, news.text)
+        elif news.observation is not None:
+            self._steps(news.attempt, news.observation.progress)
+
+    def saw(self, seen: JobStatus) -> None:
+        self._steps(seen.attempt, progress(seen))
 
     def copied(self, size: int) -> None:
         """Nothing: staging is told when it is done."""
 
-    def _line(self, news: News, text: str) -> None:
-        where = f" attempt {news.attempt}" if news.attempt else ""
+    def _steps(self, attempt: int, report: Progress) -> None:
+        if time.monotonic() >= self._next and (text := told(report)):
+            self._next = time.monotonic() + PLAIN_SECONDS
+            self._line(attempt, text)
+
+    def _line(self, attempt: int, text: str) -> None:
+        where = f" attempt {attempt}" if attempt else ""
         self._console.print(f"{self._job}{where} · {text}", soft_wrap=True, markup=False)
 
 
@@ -90,6 +100,10 @@ class LiveDisplay:
         if news.text:
             where = f"attempt {news.attempt} · " if news.attempt else ""
             self._console.print(f"{where}{news.text}", markup=False)
+
+    def saw(self, seen: JobStatus) -> None:
+        """The picture looks itself."""
+        self._state = None
 
     def copied(self, size: int) -> None:
         self._bytes += size

@@ -11,6 +11,7 @@ import typer
 
 from prefect_tpu.flows.background import see_to_it, start_driver
 from prefect_tpu.flows.ending import show_end, verdict
+from prefect_tpu.flows.following import follow_while_driven
 from prefect_tpu.flows.interrupts import Interrupts, TimeIsOver
 from prefect_tpu.flows.progress import Display, showing
 from prefect_tpu.flows.shell.exit_status import ExitStatus, TimedOut, of_end
@@ -88,6 +89,8 @@ def follow(task: Task) -> tuple[JobResult, Interrupts]:
     try:
         with interrupts.caught(task.timeout), showing(task.name, task.folder, by_age=not task.goes_on) as display:
             job, heard = task.get(display), drawing_ahead(display.heard)
+            if not task.goes_on:
+                follow_while_driven(storage, display.heard, display.saw)
             with driving(job, task.folder, heard, interrupts.asks_to_stop, goes_on=task.goes_on) as driven:
                 interrupts.drives = True
                 result = drive_to_end(driven)

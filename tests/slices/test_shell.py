@@ -62,11 +62,11 @@ def test_a_job_is_followed_from_other_shells_while_it_runs(machine: Any, count: 
     assert "2 running" in count.ask("status", "count").out
     attached = machine.prefect_tpu("attach", "count", "--json")
     logs = machine.prefect_tpu("logs", "count", "--all", "--follow")
-    wait_until(lambda: "waiting for it" in attached.err, "the second shell")
+    wait_until(lambda: "following it" in attached.err, "the second shell")
     over = count.ask("attach", "count", "--timeout", "0.5s")
     assert over.popen.returncode == 124 and "has no end after" in over.err and "driven by process" in over.err
     leaving = machine.prefect_tpu("attach", "count")
-    wait_until(lambda: "waiting for it" in leaving.err, "the third shell")
+    wait_until(lambda: "following it" in leaving.err, "the third shell")
     leaving.popen.send_signal(signal.SIGINT)
     assert leaving.wait() == 130 and "runs on" in leaving.err
     count.go_on()

@@ -1,0 +1,51 @@
+"""What happens to a job that another process drives? Told from its files, as its driver would tell it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+from prefect_tpu.infra import layout
+from prefect_tpu.infra.launcher.lease import LAPSED_SECONDS
+from prefect_tpu.infra.launcher.news import News
+from prefect_tpu.infra.launcher.status import JobStatus, read_status
+from prefect_tpu.infra.state import JobState
+from prefect_tpu.infra.storage import LocalStorage
+
+LOOK_SECONDS = 0.5
+
+
+def follow_while_driven(storage: LocalStorage, heard: Callable[[News], None], saw: Callable[[JobStatus], None]) -> None:
+    """Return once the job has its end, or nobody drives it any more, as far as can be told."""
+    before: JobStatus | None = None
+    lease, renewed = storage.get(layout.LEASE), time.monotonic()
+    while True:
+        seen = read_status(storage.url)
+        for attempt, text in changes(before, seen):
+            heard(News(job=seen.name, state=seen.state, attempt=attempt, text=text))
+        if seen.state.is_final or seen.driver is None or time.monotonic() - renewed > LAPSED_SECONDS:
+            return
+        saw(seen)
+        time.sleep(LOOK_SECONDS)
+        before, held = seen, storage.get(layout.LEASE)
+        if held != lease:
+            lease, renewed = held, time.monotonic()
+
+
+def changes(before: JobStatus | None, seen: JobStatus) -> Iterator[tuple[int, str]]:
+    """(attempt, sentence) for each thing that happened between two looks."""
+    if before is None:
+        if seen.driver is not None:
+            yield seen.attempt, f"driven by {seen.driver}; following it"
+        return
+    for ended in seen.attempts[len(before.attempts) :]:
+        cause = ended.failure
+        yield ended.number, "ended with its result" if cause is None else f"{cause.kind}: {cause.message}"
+    if seen.attempt != before.attempt:
+        hosts = "1 host" if len(seen.hosts) == 1 else f"{len(seen.hosts)} hosts"
+        yield seen.attempt, f"{seen.accelerator}: {hosts}"
+    if seen.state is not before.state and seen.state in _SAID:
+        yield seen.attempt, _SAID[seen.state]
+
+
+_SAID = {JobState.RUNNING: "all hosts have met", JobState.STOPPING: "stopping: the hosts save and leave"}
