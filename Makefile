@@ -33,7 +33,7 @@ check: $(STAMP) ## style, types, arrows; what the pre-commit hook runs
 	$(BIN)/ruff format --check .
 	.ci/link-tree .check
 	MYPYPATH=.check $(BIN)/mypy -p prefect_tpu
-	PYTHONPATH=.check $(BIN)/lint-imports
+	PYTHONPATH=.check $(BIN)/lint-imports --no-cache
 	$(BIN)/pytest -q -m house_slow
 
 test: $(STAMP) ## the default tier, then slices and prefect

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Unpack
 
@@ -15,11 +15,12 @@ from prefect_tpu.flows.brief import brief
 from prefect_tpu.flows.call import with_value
 from prefect_tpu.flows.options import Options, Path
 from prefect_tpu.infra import layout
-from prefect_tpu.infra.errors import JobFailed, PlatformError, UsageError
+from prefect_tpu.infra.errors import JobFailed, PlatformError
 from prefect_tpu.infra.job import JobResult
 from prefect_tpu.infra.launcher import history
+from prefect_tpu.infra.launcher.arriving import arriving
+from prefect_tpu.infra.launcher.host_logs import Wanted, lines
 from prefect_tpu.infra.launcher.jobs import find_job
-from prefect_tpu.infra.launcher.logs import Tail, tails
 from prefect_tpu.infra.launcher.status import JobStatus, read_status
 from prefect_tpu.infra.request import default_output, prepare
 from prefect_tpu.infra.storage import LocalStorage
@@ -78,21 +79,17 @@ class Job:
             host: one of them; by default all, and each line says whose it is where there are several.
             follow: go on as lines are written, through later attempts, until the job has its end.
         """
-        care, attempt = _Care(self), 0
-        opened: list[Tail] = []
-        while True:
-            is_over = not follow or self.done()  # asked first: what is printed until then is seen below
-            later = [number for number in history.attempt_numbers(self._storage) if number > attempt]
-            for tail in opened:
-                yield from tail.lines(to_end=is_over or bool(later))
-            if later:
-                attempt = later[0] if attempt else later[-1]
-                opened = tails(self._storage, attempt, self._hosts(attempt, host))
-            elif is_over:
-                return
-            else:
-                care.see_to_it()
-                time.sleep(LOOK_SECONDS)
+        wanted = Wanted(hosts=None if host is None else (host,), follow=follow, outlasts_drivers=True)
+        care, attempt, count = _Care(self), 0, 1
+        for line in arriving(lines(self._storage, wanted), LOOK_SECONDS):
+            if line is None:
+                if follow:
+                    care.see_to_it()
+                continue
+            if line.attempt != attempt:
+                attempt, count = line.attempt, history.read_plan(self._storage, line.attempt).hosts
+            is_alone = host is not None or count == 1
+            yield line.text if is_alone else f"host {line.host:{len(str(count - 1))}} | {line.text}"
 
     def stop(self, *, wait: bool = True) -> None:
         """Stop the job: its hosts save and leave. Run it again by its name to go on.
@@ -123,12 +120,6 @@ class Job:
                 raise TimeoutError(f"Job {self.name!r} has not ended after {timeout:g} s; it runs on.")
             time.sleep(LOOK_SECONDS)
         return end
-
-    def _hosts(self, attempt: int, host: int | None) -> Sequence[int]:
-        count = history.read_plan(self._storage, attempt).hosts
-        if host is not None and not 0 <= host < count:
-            raise UsageError(f"Job {self.name!r} has no host {host}: it has {count}, counted from 0.")
-        return range(count) if host is None else [host]
 
 
 class _Care:

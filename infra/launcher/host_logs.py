@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
 
@@ -25,12 +25,14 @@ class Wanted:
     attempt: the newest where it is None.
     follow: go on with what is written, and with later attempts where none was named, to the job's end.
     tail: how many last lines of each host to begin with; all where it is None.
+    outlasts_drivers: while following, wait for a later attempt also where nobody drives: the caller sees to that.
     """
 
     hosts: tuple[int, ...] | None = (0,)
     attempt: int | None = None
     follow: bool = False
     tail: int | None = None
+    outlasts_drivers: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +44,7 @@ class Line:
     text: str
 
 
-async def lines(storage: LocalStorage, wanted: Wanted) -> AsyncIterator[Line]:
+async def lines(storage: LocalStorage, wanted: Wanted) -> AsyncGenerator[Line, None]:
     """The lines, in the order each host wrote them. Raises `UsageError` for an attempt or host that is not there."""
     job = history.read_job(storage)
     backend = open_backend(job.backend if job else "local")
@@ -58,7 +60,7 @@ async def lines(storage: LocalStorage, wanted: Wanted) -> AsyncIterator[Line]:
             tail = None  # of later attempts nothing was missed
         if not wanted.follow or wanted.attempt is not None:
             return
-        number = await _next(storage, after=number or 0)
+        number = await _next(storage, wanted, after=number or 0)
         if number is None:
             return
 
@@ -73,17 +75,17 @@ def _first(storage: LocalStorage, wanted: Wanted) -> int | None:
 
 def _check_hosts(wanted: Wanted, hosts: int, attempt: int) -> None:
     for host in wanted.hosts or ():
-        if host >= hosts:
+        if not 0 <= host < hosts:
             raise UsageError(f"Attempt {attempt} has no host {host}: it has {hosts}, counted from 0.")
 
 
-async def _next(storage: LocalStorage, *, after: int) -> int | None:
+async def _next(storage: LocalStorage, wanted: Wanted, *, after: int) -> int | None:
     """Wait for a later attempt; None once the job has its end, or nobody is there to begin one."""
     while True:
         later = [number for number in history.attempt_numbers(storage) if number > after]
         if later:
             return later[0]
         seen = read_status(storage.url)
-        if seen.state.is_final or seen.is_abandoned:
+        if seen.state.is_final or (seen.is_abandoned and not wanted.outlasts_drivers):
             return None
         await anyio.sleep(LOOK_SECONDS)

@@ -139,7 +139,7 @@ def test_a_function_travels_and_a_large_value_is_not_repeated(here: Any) -> None
     assert written.startswith("a JSON value of 104000 bytes in ") and written.endswith(layout.result(1, 0))
     assert sorted(text.logs()) == ["host 0 | host 0 of 2", "host 1 | host 1 of 2"]
     assert list(text.logs(1)) == ["host 1 of 2"]
-    with pytest.raises(prefect_tpu.UsageError, match="'text' has no host 2: it has 2, counted from 0"):
+    with pytest.raises(prefect_tpu.UsageError, match="Attempt 1 has no host 2: it has 2, counted from 0"):
         list(text.logs(2))
     assert pickle.result().value == (2, large) and list(pickle.logs()) == ["host 0 of 1"]
     with pytest.raises(prefect_tpu.NoSuchJob, match="'txt' .*Did you mean 'text'"):
