@@ -17,7 +17,7 @@ PYTHON = $(shell .ci/find-python)
 STAMP := $(VENV)/.ready-$(shell { cat pyproject.toml; pwd; } | cksum | cut -d ' ' -f 1)
 COMPILER_STAMP := $(COMPILER_VENV)/.ready-$(shell pwd | cksum | cut -d ' ' -f 1)
 
-.PHONY: help setup setup-compiler demo check test test-slices test-drills test-prefect test-compiler bench docs
+.PHONY: help setup setup-compiler demo check test test-default test-slices test-drills test-prefect test-compiler bench docs
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 24
@@ -38,6 +38,9 @@ check: $(STAMP) ## style, types, arrows; what the pre-commit hook runs
 
 test: $(STAMP) ## the default tier, then slices and prefect
 	$(BIN)/pytest -q -m "not compiler and not house_slow"
+
+test-default: $(STAMP) ## the default tier alone: seconds, no network
+	$(BIN)/pytest -q
 
 test-slices: $(STAMP) ## real JAX processes on this machine, drills too
 	$(BIN)/pytest -q -m slices

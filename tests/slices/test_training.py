@@ -316,8 +316,3 @@ def test_a_model_per_host_is_not_saved_as_one(slice_: Slice) -> None:
     for outcome in hosts.outcomes():
         assert outcome["error"] == "UsageError" and "different values of ['weights']: each host" in outcome["message"]
     assert slice_.seals(1) == []
-
-
-def test_reporting_and_saving_cost_next_to_nothing(slice_: Slice) -> None:
-    first, _ = slice_.start(slice_.plan(2, 1), "lend_time", calls=2000).values()
-    assert first["median"] < 0.0005

@@ -160,22 +160,6 @@ def train_apart():
         checkpoints.save(0, step(state, rows))
 
 
-def lend_time(calls):
-    """Seconds that one report and one save take where nothing is due, at the median."""
-    tpu.join()
-    import jax.numpy as jnp
-
-    state, taken = {"w": jnp.zeros(8)}, []
-    with tpu.checkpoints(every=3600) as checkpoints:
-        state, _ = checkpoints.restore(state)
-        for step in range(calls):
-            began = time.perf_counter()
-            tpu.report(step, loss=1.0)
-            checkpoints.save(step, state)
-            taken.append(time.perf_counter() - began)
-    return {"median": sorted(taken)[calls // 2], "mean": sum(taken) / calls}
-
-
 def main():
     case, keywords = sys.argv[1], json.loads(sys.argv[2])
     code = 0
