@@ -21,6 +21,7 @@ ROUNDS = "rounds"
 DRILLS = "drills"
 DRIVER_LOG = "driver.log"  # of a driver that nobody watches
 COMPILATION_CACHE = "cache/jax"  # shared by all attempts
+TEMPORARY = ".tmp-"  # how names begin of what is being written, beside what it will be
 
 
 def attempt_name(job: str, attempt: int) -> str:

@@ -159,7 +159,7 @@ def _whole(digests: dict[str, str], is_folder: bool) -> str:
 def _lay_down(files: dict[str, Path], target: Path, is_folder: bool, copied: Copied) -> None:
     """Beside the target first, so that a copy cut short is never taken for the data."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(dir=target.parent, prefix=".tmp-"))
+    temporary = Path(tempfile.mkdtemp(dir=target.parent, prefix=layout.TEMPORARY))
     try:
         digests = {name: _copy(file, temporary / ".new" / name, copied) for name, file in files.items()}
         if _whole(digests, is_folder) != target.name:

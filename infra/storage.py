@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 from prefect_tpu.infra.errors import PlatformError, UsageError
+from prefect_tpu.infra.layout import TEMPORARY
 
 
 class Storage(Protocol):
@@ -93,7 +94,7 @@ class LocalStorage:
     def list(self, folder: str) -> list[str]:
         base = self.path(folder)
         found = (Path(parent, name) for parent, _, names in os.walk(base) for name in names)
-        return sorted(str(path.relative_to(self.root)) for path in found if not path.name.startswith(".tmp-"))
+        return sorted(str(path.relative_to(self.root)) for path in found if not path.name.startswith(TEMPORARY))
 
     def delete(self, name: str) -> None:
         path = self.path(name)
@@ -114,7 +115,7 @@ def _written_beside(path: Path, data: bytes) -> Iterator[str]:
     temporary = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".tmp-")
+        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=TEMPORARY)
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
             file.flush()

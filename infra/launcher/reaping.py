@@ -10,15 +10,26 @@ from pathlib import Path
 
 from prefect_tpu.infra import layout
 from prefect_tpu.infra.backends.local_processes import kill_marked, marked_below
-from prefect_tpu.infra.contract import ContractError
+from prefect_tpu.infra.errors import PlatformError
 from prefect_tpu.infra.launcher import history
 from prefect_tpu.infra.launcher.jobs import job_names
 from prefect_tpu.infra.launcher.lease import driver_of
 from prefect_tpu.infra.policy.leftovers import Leftover, Limits, why_to_end
 from prefect_tpu.infra.storage import LocalStorage, open_storage
 
-TEMPORARY = ".tmp-*"
 STALE_SECONDS = 3_600.0  # a write takes seconds; copying much data touches its folder all the time
+# Where this package writes, seen from a job's folder. All else below it is the program's, whatever it is called.
+_WRITTEN_IN = (
+    "",
+    "payload/",
+    "payload/*/",
+    f"{layout.ATTEMPTS}/*/",
+    f"{layout.ATTEMPTS}/*/hosts/*/",
+    f"{layout.CHECKPOINTS}/*/",
+    f"{layout.LEDGER}/",
+    f"{layout.ROUNDS}/",
+    f"{layout.DRILLS}/",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +78,7 @@ def _facts(storage: LocalStorage, attempt: int, age: float, now: float) -> Lefto
         plan = history.read_plan(storage, attempt) if has_plan else None
         outcome = history.read_outcome(storage, attempt)
         end = history.read_result(storage)
-    except ContractError:
+    except PlatformError:
         return None
     return Leftover(
         attempt=attempt,
@@ -90,8 +101,8 @@ def _renewed(storage: LocalStorage) -> float:
 
 def _files(root: Path, now: float) -> Iterator[Finding]:
     """What writes that were cut short left beside their targets, once nobody can be writing it any more."""
-    folders = [root / layout.DATA_FOLDER, *(root / name for name in job_names(str(root)))]
-    for path in (path for folder in folders for path in folder.rglob(TEMPORARY)):
+    places = [f"{layout.DATA_FOLDER}/", *(f"{job}/{place}" for job in job_names(str(root)) for place in _WRITTEN_IN)]
+    for path in (path for place in places for path in sorted(root.glob(f"{place}{layout.TEMPORARY}*"))):
         age = now - _touched(path)
         if age > STALE_SECONDS:
             yield Finding(what=str(path), why=f"a write that was cut short {age / 3600:.0f} h ago", path=path)

@@ -93,5 +93,42 @@ def test_old_halves_of_files_are_deleted_and_young_ones_not(begun: LocalStorage)
     assert (data.exists(), half.exists(), young.exists(), stranger.exists()) == (False, False, True, True)
 
 
+def old(path: Path) -> Path:
+    """A file that nobody has written to for long."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch()
+    moment = time.time() - 2 * STALE_SECONDS
+    os.utime(path, (moment, moment))
+    return path
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(layout.JOB, layout.LEASE, layout.payload("a" * 64), layout.first_payload("a" * 64), layout.plan(3)),
+        *(layout.outcome(3), layout.record(3, 0), layout.silence(3, 0), layout.checkpoint_seal(3, 10)),
+        *(layout.ledger(3, "launcher", 0), layout.drill(0), layout.round_end(2)),
+    ],
+)
+def test_a_write_cut_short_is_found_wherever_this_package_writes(begun: LocalStorage, name: str) -> None:
+    half = old(begun.path(name).parent / f"{layout.TEMPORARY}half")
+    assert [found.path for found in find(output_of(begun))] == [half]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        f"{layout.scratch(3, 0)}/work/.tmp-mine",
+        f"{layout.checkpoints(3)}/10/state/.tmp-mine",
+        "plots/.tmp-mine",
+        f"../{layout.data('a' * 64)}/.tmp-mine",
+    ],
+    ids=["working folder", "checkpoint", "output", "staged data"],
+)
+def test_what_is_the_programs_own_is_left_alone_whatever_it_is_called(begun: LocalStorage, name: str) -> None:
+    old(begun.root / name)
+    assert find(output_of(begun)) == []
+
+
 def test_an_output_that_is_not_there_has_nothing(tmp_path: Path) -> None:
     assert find(str(tmp_path / "none")) == []
