@@ -56,14 +56,20 @@ def code_around(function: Callable[..., Any], pickles: Mapping[str, bytes]) -> d
     while isinstance(function, partial):
         function = function.func
     module = sys.modules.get(getattr(function, "__module__", None) or "")
-    file = getattr(module, "__file__", None)
+    file = _file_of(module)
     files: dict[str, bytes] = {}
-    if module is not None and file is not None and not _is_installed(Path(file)):
+    if module is not None and file is not None and not _is_installed(file):
         name = module.__name__
-        files = siblings(Path(file)) if name == "__main__" else code_of(name.partition(".")[0])
+        files = siblings(file) if name == "__main__" else code_of(name.partition(".")[0])
     for name in sorted(_named(pickles.values(), beside=file is None)):
         files |= code_of(name)
     return files
+
+
+def _file_of(module: ModuleType | None) -> Path | None:
+    """None for a notebook's cells, and for a program that came by standard input: its file is called `<stdin>`."""
+    file = getattr(module, "__file__", None)
+    return Path(file) if file is not None and Path(file).exists() else None
 
 
 def _named(pickles: Iterable[bytes], *, beside: bool) -> set[str]:

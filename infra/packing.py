@@ -19,7 +19,7 @@ from typing import Any
 
 from prefect_tpu.infra import layout
 from prefect_tpu.infra.contract import Payload
-from prefect_tpu.infra.errors import UsageError
+from prefect_tpu.infra.errors import PlatformError, UsageError
 from prefect_tpu.infra.fingerprint import fingerprint
 from prefect_tpu.infra.job import Program, with_payload
 from prefect_tpu.infra.own_code import code_around, code_of, find_module, parse, siblings
@@ -46,19 +46,37 @@ class Packed:
     def before(self, storage: Storage) -> Program:
         """The program as it lies in the job's folder, where it was sent before: of a function the first pickle."""
         first = None if self.code is None else storage.get(layout.first_payload(self.code))
-        return self.program if first is None else with_payload(self.program, first.decode())
+        return self.program if first is None else with_payload(self.program, first.decode(errors="replace"))
 
     def send(self, storage: Storage) -> Program:
-        """Put the payload into the job's folder, once. The program as it lies there."""
-        sha256 = self.program.payload
-        if self.payload is None or sha256 is None:
-            return self.program
-        is_first = self.code is None or storage.get(layout.first_payload(self.code)) is None
-        if is_first and storage.get(layout.payload(sha256)) != self.payload:  # what was damaged there is mended
-            storage.put(layout.payload(sha256), self.payload)
+        """Put the payload into the job's folder, once. The program as it lies there.
+
+        What was damaged there is mended. Raises `PlatformError` where it cannot be, because this process pickles the
+        function otherwise than the one that sent it first.
+        """
+        program = self.before(storage)
+        if self.payload is None or program.payload is None:
+            return program
+        if not _lies_there(storage, program.payload):
+            if program.payload != self.program.payload:
+                raise _beyond_mending(storage, program)
+            storage.put(layout.payload(program.payload), self.payload)
         if self.code is not None:
-            storage.put_if_absent(layout.first_payload(self.code), sha256.encode())
+            storage.put_if_absent(layout.first_payload(self.code), program.payload.encode())
         return self.before(storage)
+
+
+def _lies_there(storage: Storage, sha256: str) -> bool:
+    raw = storage.get(layout.payload(sha256))
+    return raw is not None and hashlib.sha256(raw).hexdigest() == sha256
+
+
+def _beyond_mending(storage: Storage, program: Program) -> PlatformError:
+    return PlatformError(
+        f"The payload of {program.target!r}, {layout.payload(program.payload or '')} in {storage.url}, is missing or"
+        " was changed, and what this process would send is not byte for byte the same. Put a copy of it back, or run"
+        " the job under another name."
+    )
 
 
 def pack(target: str, params: Mapping[str, Any], arguments: Sequence[str]) -> Packed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -100,3 +101,24 @@ def test_what_does_not_parse_is_named_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("x = 1\ndef main(:\n")
     with pytest.raises(UsageError, match=r"train\.py does not parse in line 2: invalid syntax\. Correct it"):
         siblings(tmp_path / "train.py")
+
+
+FROM_INPUT = """
+import cloudpickle
+from prefect_tpu.infra.own_code import code_around
+
+def main():
+    import beside
+    return beside
+
+print(*code_around(main, {"main": cloudpickle.dumps(main)}))
+"""
+
+
+def test_a_program_from_standard_input_has_no_file_and_travels_with_what_lies_in_the_working_folder(
+    folder: Path,
+) -> None:
+    lay(folder, beside="", unused="")
+    command = [sys.executable, "-P", "-"]
+    found = subprocess.run(command, input=FROM_INPUT, cwd=folder, capture_output=True, text=True, check=True)
+    assert found.stdout.split() == ["beside.py"]

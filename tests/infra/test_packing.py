@@ -13,6 +13,7 @@ import threading
 import types
 import zipfile
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,8 @@ import pytest
 
 from prefect_tpu.infra import layout, packing
 from prefect_tpu.infra.contract import Payload
-from prefect_tpu.infra.errors import UsageError
+from prefect_tpu.infra.errors import PlatformError, UsageError
+from prefect_tpu.infra.job import with_payload
 from prefect_tpu.infra.packing import Packed, pack, pack_function, packed_before
 from prefect_tpu.infra.storage import LocalStorage
 
@@ -54,7 +56,8 @@ def source(tmp_path: Path) -> Iterator[Path]:
         path.write_text(text)
     yield folder
     for name in set(sys.modules) - modules:
-        del sys.modules[name]
+        if folder in Path(getattr(sys.modules[name], "__file__", None) or "").parents:
+            del sys.modules[name]  # of others there must not be two, as of cloudpickle
 
 
 def files(packed: Packed) -> dict[str, bytes]:
@@ -217,6 +220,34 @@ def test_a_function_that_was_sent_before_is_the_same_in_another_process(tmp_path
     assert once[0] != again[0], "otherwise nothing is tried here"
     assert once[1] == again[1] == once[0]
     assert len(storage.list("payload")) == 2, "the payload and what says which it is"
+
+
+DAMAGES: tuple[Callable[[LocalStorage, str], None], ...] = (
+    LocalStorage.delete,
+    lambda storage, name: storage.put(name, b"other"),
+)
+
+
+@pytest.mark.parametrize("damage", DAMAGES, ids=["missing", "changed"])
+def test_a_function_whose_payload_was_damaged_is_sent_again(
+    storage: LocalStorage, damage: Callable[[LocalStorage, str], None]
+) -> None:
+    packed = pack_function(lambda: 1, {})
+    name = layout.payload(packed.send(storage).payload or "")
+    damage(storage, name)
+    assert packed.send(storage) == packed.program
+    assert storage.get(name) == packed.payload
+
+
+@pytest.mark.parametrize("damage", DAMAGES, ids=["missing", "changed"])
+def test_a_function_that_is_pickled_otherwise_now_cannot_mend_what_was_sent(
+    storage: LocalStorage, damage: Callable[[LocalStorage, str], None]
+) -> None:
+    packed = pack_function(lambda: 1, {})
+    damage(storage, layout.payload(packed.send(storage).payload or ""))
+    now = replace(packed, program=with_payload(packed.program, "b" * 64), payload=b"the same in other words")
+    with pytest.raises(PlatformError, match=r"payload\.zip in .*is missing or was changed.*under another name"):
+        now.send(storage)
 
 
 def test_an_asynchronous_function_is_refused_with_what_to_give() -> None:
