@@ -20,21 +20,26 @@ def arriving(stream: AsyncGenerator[T, None], seconds: float) -> Iterator[T | No
 
     What the stream raises is raised here. Leaving the loop ends the stream.
     """
-    heard: queue.Queue[tuple[T]] = queue.Queue()
+    heard: queue.Queue[tuple[T] | None] = queue.Queue()
     with start_blocking_portal() as portal:
         future = portal.start_task_soon(_read, stream, heard)
+        future.add_done_callback(lambda _: heard.put(None))  # the stream's end, behind its last item
         try:
-            while not (future.done() and heard.empty()):
-                try:
-                    yield heard.get(timeout=PAUSE_SECONDS if future.done() else seconds)[0]
-                except queue.Empty:
-                    yield None
+            while (item := _next(heard, seconds)) is not None:
+                yield item[0]
         finally:
             future.cancel()
         future.result()
 
 
-async def _read(stream: AsyncGenerator[T, None], heard: queue.Queue[tuple[T]]) -> None:
+def _next(heard: queue.Queue[tuple[T] | None], seconds: float) -> tuple[T | None] | None:
+    try:
+        return heard.get(timeout=seconds)
+    except queue.Empty:
+        return (None,)
+
+
+async def _read(stream: AsyncGenerator[T, None], heard: queue.Queue[tuple[T] | None]) -> None:
     async with aclosing(stream):
         async for item in stream:
             heard.put((item,))
