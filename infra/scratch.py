@@ -6,7 +6,7 @@ import faulthandler
 import json
 import os
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 from prefect_tpu.infra import contract
 from prefect_tpu.infra.contract import STACKS_SIGNAL, Event, Progress, Scratch
@@ -22,8 +22,8 @@ def read_progress(folder: Path) -> Progress:
         step=_step(data.get("step")),
         first_step=_step(data.get("first_step")),
         saved_step=_step(data.get("saved_step")),
-        metrics={n: float(v) for n, v in metrics.items() if _is_number(v)} if isinstance(metrics, dict) else {},
-        reported_after=float(after) if _is_number(after := data.get("reported_after")) else None,
+        metrics=_numbers(metrics) if isinstance(metrics, dict) else {},
+        reported_after=_number(data.get("reported_after")),
     )
 
 
@@ -32,8 +32,16 @@ def _step(value: object) -> int | None:
     return value if isinstance(value, int) else None
 
 
-def _is_number(value: object) -> TypeGuard[float]:
-    return isinstance(value, int | float)
+def _numbers(values: dict[str, object]) -> dict[str, float]:
+    return {name: number for name, value in values.items() if (number := _number(value)) is not None}
+
+
+def _number(value: object) -> float | None:
+    """None also for a whole number that no float can hold."""
+    try:
+        return float(value) if isinstance(value, int | float) else None
+    except OverflowError:
+        return None
 
 
 def joined_after(folder: Path) -> float | None:
@@ -41,7 +49,7 @@ def joined_after(folder: Path) -> float | None:
     try:
         with (folder / Scratch.EVENTS).open() as file:
             lines = file.readlines(JOINED_WITHIN_BYTES)
-        return next((float(e["after"]) for e in map(json.loads, lines) if e["event"] == Event.JOINED), None)
+        return next((_number(e["after"]) for e in map(json.loads, lines) if e["event"] == Event.JOINED), None)
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

@@ -101,10 +101,12 @@ class Stacks:
                     os.kill(pid, STACKS_SIGNAL)
             except ProcessLookupError:  # it has ended
                 path.unlink(missing_ok=True)
+            except (OSError, OverflowError):  # the program may write there whatever it likes: nobody answers then
+                continue
 
     def read(self) -> str:
         """The stacks of all that answered, the program's own process first; empty where none did."""
-        texts = [(pid, path.read_text(errors="replace").strip()) for pid, path in self._files()]
+        texts = [(pid, _text(path).strip()) for pid, path in self._files()]
         return "\n".join(f"{_PROCESS.format(pid=pid)}\n{text}\n" for pid, text in texts if text)
 
     def _files(self) -> list[tuple[int, Path]]:
@@ -112,6 +114,13 @@ class Stacks:
         names = (path.name[len(before) : -len(after)] for path in self._scratch.glob(f"{before}*{after}"))
         pids = sorted(map(int, filter(str.isdecimal, names)), key=lambda pid: (pid != self._group, pid))
         return [(pid, self._scratch / Scratch.STACKS.format(pid=pid)) for pid in pids]
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""
 
 
 def _can_hear(pid: int) -> bool:

@@ -27,7 +27,7 @@ def test_the_newest_report_is_read(tmp_path: Path) -> None:
         "step": "a",
         "first_step": [1],
         "saved_step": 1.5,
-        "metrics": {"loss": "x", "rate": 2},
+        "metrics": {"loss": "x", "rate": 2, "huge": 10**400},
         "reported_after": "soon",
     }
     (tmp_path / Scratch.PROGRESS).write_bytes(write_json(junk))
@@ -54,6 +54,7 @@ def test_a_damaged_or_newer_report_is_none(tmp_path: Path, raw: bytes) -> None:
         ("[]\n", None),
         ('{"after":"soon","event":"joined"}\n', None),
         ('{"after":null,"event":"joined"}\n', None),
+        (f'{{"after":1{"0" * 400},"event":"joined"}}\n', None),
     ],
 )
 def test_when_the_hosts_met(tmp_path: Path, text: str, after: float | None) -> None:

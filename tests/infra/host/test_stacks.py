@@ -151,3 +151,11 @@ def test_only_those_are_asked_that_can_answer_and_belong_to_the_program(
     os.kill(stranger.pid, signal.SIGCONT)
     assert became.poll() is None and stacks.read() == ""
     assert not (tmp_path / Scratch.STACKS.format(pid=ended.pid)).exists()
+
+
+def test_what_is_no_process_or_no_file_does_not_answer(tmp_path: Path) -> None:
+    (tmp_path / Scratch.STACKS.format(pid=10**30)).touch()
+    (tmp_path / Scratch.STACKS.format(pid=os.getpid())).mkdir()
+    stacks = Stacks(tmp_path, os.getpgid(0))
+    stacks.ask()
+    assert stacks.read() == ""
