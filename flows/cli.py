@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import typer
 
-from prefect_tpu.flows.shell import about, asking, jobs
+from prefect_tpu.flows.shell import about, jobs, new_job
 from prefect_tpu.flows.shell.exit_status import PAGE, ExitStatus, of_error
 from prefect_tpu.flows.streams import make_lasting
 from prefect_tpu.infra.errors import PrefectTpuError
@@ -27,8 +27,8 @@ app = typer.Typer(
 )
 
 RUNNING, LOOKING, MACHINE = "Ask for a job", "Jobs that are there", "This machine"
-app.command("run", rich_help_panel=RUNNING, epilog=PAGE)(asking.run)
-app.command("render", rich_help_panel=RUNNING)(asking.render)
+app.command("run", rich_help_panel=RUNNING, epilog=PAGE)(new_job.run)
+app.command("render", rich_help_panel=RUNNING)(new_job.render)
 app.command("list", rich_help_panel=LOOKING)(jobs.list_jobs)
 app.command("status", rich_help_panel=LOOKING)(jobs.status)
 app.command("logs", rich_help_panel=LOOKING)(jobs.logs)

@@ -1,1 +1,1 @@
-"""The commands of `prefect-tpu`, a file per group; `prefect_tpu.flows.cli` is their table of contents."""
+"""The commands of `prefect-tpu`: `new_job`, `jobs` and `about` declare them, each other file answers one question."""

@@ -1,32 +1,105 @@
-"""The commands that ask for a job: `run` and `render`."""
+"""What does a command line ask for? From the words of `run` and `render` to a request."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import json
+import os
+import re
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
 
-import typer
+from prefect_tpu.flows.shell.durations import seconds, seconds_or_never
+from prefect_tpu.flows.shell.options import JobOptions
+from prefect_tpu.infra.errors import UsageError
+from prefect_tpu.infra.request import Request, default_output
 
-from prefect_tpu.flows.shell.options import AsJson, JobOptions, spelled_out
-
-
-@spelled_out(JobOptions)
-def run(
-    options: JobOptions,
-    background: Annotated[bool, typer.Option("--detach", "-d", help="Come back at once; the job runs on.")] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Run a program on a slice until it is done."""
-    from prefect_tpu.flows.run_command import carry_out, detach
-    from prefect_tpu.flows.shell.asked import request_of
-
-    do = detach if background else carry_out
-    raise typer.Exit(do(request_of(options), as_json=as_json))
+V = TypeVar("V")
+_DURATIONS = ("checkpoint_every", "grace", "provision_timeout", "join_timeout")
+_OR_NEVER = ("stall_timeout", "deadline")
+_COUNTS = ("max_preemptions", "max_failures", "dialect")
 
 
-@spelled_out(JobOptions)
-def render(options: JobOptions, as_json: AsJson = False) -> None:
-    """Show what `run` would send to each host; nothing is written and nothing starts."""
-    from prefect_tpu.flows.shell.asked import request_of
-    from prefect_tpu.flows.shell.render import written_plan
+def request_of(options: JobOptions) -> Request:
+    """The request. Raises `UsageError` for words that mean nothing."""
+    return Request(
+        name=options.name or f"t-{secrets.token_hex(6)}",
+        program=options.target,
+        accelerators=tuple(_accelerator(name, options.spot) for name in options.accelerator or ("cpu",)),
+        output=options.output or default_output(),
+        params=_unique("--param", _params(options.param or ())),
+        arguments=tuple(options.arguments or ()),
+        data=_unique("--data", _data(options.data or ())),
+        settings=_settings(options),
+    )
 
-    typer.echo(written_plan(request_of(options), as_json=as_json))
+
+def _settings(options: JobOptions) -> dict[str, object]:
+    """Only what was said: a job has its own defaults."""
+    settings: dict[str, object] = {}
+    for name in (*_DURATIONS, *_OR_NEVER):
+        if (text := getattr(options, name)) is not None:
+            read = seconds_or_never if name in _OR_NEVER else seconds
+            settings[name] = read(text, f"--{name.replace('_', '-')}")
+    settings |= {name: value for name in _COUNTS if (value := getattr(options, name)) is not None}
+    if options.drill:
+        settings["drills"] = tuple(options.drill)
+    if options.env:
+        settings["env"] = _unique("--env", _environment(options.env, os.environ))
+    return settings
+
+
+def _accelerator(name: str, spot: bool) -> str:
+    if not spot or name.endswith(":spot"):
+        return name
+    if ":" in name.removeprefix("tpu:").removeprefix("gpu:"):
+        raise UsageError(f"--spot and {name!r} contradict each other: leave one of them out.")
+    return f"{name}:spot"
+
+
+def _params(given: Sequence[str]) -> Iterator[tuple[str, object]]:
+    """A value that reads as JSON is one, anything else is text."""
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals or not name.isidentifier():
+            raise UsageError(f"--param {text!r} is not name=value, such as --param steps=100.")
+        yield name, _value(value)
+
+
+def _value(text: str) -> object:
+    try:
+        value: object = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    return value
+
+
+def _data(given: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """A path without a name gives its own: `digits` of `data/digits.csv.gz`."""
+    for text in given:
+        name, equals, path = text.partition("=")
+        if equals and name.isidentifier():
+            yield name, path
+            continue
+        name = re.sub(r"\W", "_", Path(text).resolve().name.partition(".")[0])
+        if not text or not name.isidentifier():
+            raise UsageError(f"--data {text!r} gives no name for the program: write name=path, such as digits={text}.")
+        yield name, text
+
+
+def _environment(given: Sequence[str], own: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals and name not in own:
+            raise UsageError(f"--env {name!r} has no value and is not set in this shell: write {name}=VALUE.")
+        yield name, value if equals else own[name]
+
+
+def _unique(option: str, pairs: Iterator[tuple[str, V]]) -> dict[str, V]:
+    found: dict[str, V] = {}
+    for name, value in pairs:
+        if name in found:
+            raise UsageError(f"{option} names {name!r} twice: leave one of them out, or name them apart.")
+        found[name] = value
+    return found

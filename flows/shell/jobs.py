@@ -69,9 +69,9 @@ def logs(
 
 def attach(name: Name, output: Output = None, timeout: Timeout = None, as_json: AsJson = False) -> None:
     """Follow a job to its end; where nobody drives it any more, this command does."""
-    from prefect_tpu.flows.run_command import attach
     from prefect_tpu.flows.shell.durations import seconds
     from prefect_tpu.flows.shell.found import found
+    from prefect_tpu.flows.shell.running import attach
 
     storage, job = found(name, output)
     limit = None if timeout is None else seconds(timeout, "--timeout")

@@ -10,9 +10,9 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from prefect_tpu.flows.picture import STYLES
 from prefect_tpu.flows.shell.columns import columns
 from prefect_tpu.flows.shell.durations import written
+from prefect_tpu.flows.shell.picture import STYLES
 from prefect_tpu.infra.contract import ContractError
 from prefect_tpu.infra.errors import NoSuchJob, UsageError
 from prefect_tpu.infra.launcher.jobs import job_names

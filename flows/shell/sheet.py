@@ -11,10 +11,10 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from prefect_tpu.flows.picture import STYLES, attempts, has_failed, picture, silent
 from prefect_tpu.flows.shell.columns import columns
 from prefect_tpu.flows.shell.durations import written
 from prefect_tpu.flows.shell.found import found
+from prefect_tpu.flows.shell.picture import STYLES, attempts, has_failed, picture, silent
 from prefect_tpu.infra import layout
 from prefect_tpu.infra.job import SliceJob
 from prefect_tpu.infra.launcher.status import HostStatus, JobStatus, read_status

@@ -7,10 +7,10 @@ import json
 import typer
 
 from prefect_tpu.flows.background import start_driver
-from prefect_tpu.flows.ending import verdict
-from prefect_tpu.flows.run_command import follow, there
+from prefect_tpu.flows.shell.ending import verdict
 from prefect_tpu.flows.shell.exit_status import ExitStatus
 from prefect_tpu.flows.shell.found import found
+from prefect_tpu.flows.shell.running import follow, there
 from prefect_tpu.infra.job import JobResult
 from prefect_tpu.infra.launcher import history
 from prefect_tpu.infra.launcher.lease import Driver, driver_of

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from prefect_tpu.flows.picture import attempts
+from prefect_tpu.flows.shell.picture import attempts
 from prefect_tpu.infra import layout
 from prefect_tpu.infra.errors import FailureKind
 from prefect_tpu.infra.job import JobResult

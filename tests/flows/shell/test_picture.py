@@ -8,8 +8,8 @@ from io import StringIO
 import pytest
 from rich.console import Console, RenderableType
 
-from prefect_tpu.flows.picture import picture, silent, told
-from prefect_tpu.flows.progress import Pace
+from prefect_tpu.flows.shell.picture import picture, silent, told
+from prefect_tpu.flows.shell.progress import Pace
 from prefect_tpu.infra.contract import Activity, Progress
 from prefect_tpu.infra.launcher.status import HostStatus, JobStatus
 from prefect_tpu.infra.state import HostPhase, JobState

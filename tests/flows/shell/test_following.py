@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from prefect_tpu.flows.following import changes, follow_while_driven
+from prefect_tpu.flows.shell.following import changes, follow_while_driven
 from prefect_tpu.infra.errors import FailureKind
 from prefect_tpu.infra.job import AttemptSummary, Program, SliceJob
 from prefect_tpu.infra.launcher import history

@@ -14,8 +14,8 @@ from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from prefect_tpu.flows.picture import picture, progress, told
 from prefect_tpu.flows.shell.durations import clock
+from prefect_tpu.flows.shell.picture import picture, progress, told
 from prefect_tpu.infra.contract import Progress
 from prefect_tpu.infra.errors import PrefectTpuError
 from prefect_tpu.infra.launcher.news import News

@@ -1,4 +1,4 @@
-"""Drive one job from a shell, show how it goes, and leave with its exit status: `run`, `attach` and `stop` do."""
+"""How is one job followed to its end from a shell? Driven, shown, let go of: `run`, `attach` and `stop` do."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import typer
 
 from prefect_tpu.flows.background import see_to_it, start_driver
-from prefect_tpu.flows.ending import show_end, verdict
-from prefect_tpu.flows.following import follow_while_driven
-from prefect_tpu.flows.interrupts import Interrupts, TimeIsOver
-from prefect_tpu.flows.progress import Display, showing
+from prefect_tpu.flows.shell.ending import show_end, verdict
 from prefect_tpu.flows.shell.exit_status import ExitStatus, TimedOut, of_end
+from prefect_tpu.flows.shell.following import follow_while_driven
+from prefect_tpu.flows.shell.interrupts import Interrupts, TimeIsOver
+from prefect_tpu.flows.shell.progress import Display, showing
 from prefect_tpu.flows.streams import answer
 from prefect_tpu.infra import layout
 from prefect_tpu.infra.job import JobResult, SliceJob
@@ -27,7 +27,7 @@ from prefect_tpu.infra.summary import draw_loss, drawing_ahead
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
+class Errand:
     """What a command does with one job.
 
     get: the job, prepared or read; it may tell the display what it copies.
@@ -45,8 +45,8 @@ class Task:
 def carry_out(request: Request, *, as_json: bool) -> ExitStatus:
     """Run a job to its end: begun, found running, or gone on with."""
     folder = job_folder(request.output, request.name)
-    task = Task(name=request.name, folder=folder, get=lambda shown: prepare(request, shown.copied), goes_on=True)
-    return _to_its_end(task, as_json=as_json)
+    errand = Errand(name=request.name, folder=folder, get=lambda shown: prepare(request, shown.copied), goes_on=True)
+    return _to_its_end(errand, as_json=as_json)
 
 
 def detach(request: Request, *, as_json: bool) -> ExitStatus:
@@ -66,42 +66,42 @@ def attach(storage: LocalStorage, job: SliceJob, *, as_json: bool, timeout: floa
     return _to_its_end(there(storage, job, timeout), as_json=as_json)
 
 
-def there(storage: LocalStorage, job: SliceJob, timeout: float | None) -> Task:
+def there(storage: LocalStorage, job: SliceJob, timeout: float | None) -> Errand:
     """To follow a job that is there."""
-    return Task(name=job.name, folder=storage.url, get=lambda _: job, goes_on=False, timeout=timeout)
+    return Errand(name=job.name, folder=storage.url, get=lambda _: job, goes_on=False, timeout=timeout)
 
 
-def _to_its_end(task: Task, *, as_json: bool) -> ExitStatus:
-    result, interrupts = follow(task)
+def _to_its_end(errand: Errand, *, as_json: bool) -> ExitStatus:
+    result, interrupts = follow(errand)
     _show(result, as_json=as_json)
     if interrupts.reason is not None and result.state == "stopped":
         return ExitStatus.INTERRUPTED
     return of_end(result.state)
 
 
-def follow(task: Task) -> tuple[JobResult, Interrupts]:
+def follow(errand: Errand) -> tuple[JobResult, Interrupts]:
     """The job's end, and whether it was interrupted on its way there.
 
     Raises `TimedOut`, or leaves with the status of an interrupt, where the job was let go before.
     """
-    interrupts = Interrupts(drives=task.goes_on)
-    storage = LocalStorage(task.folder)
+    interrupts = Interrupts(drives=errand.goes_on)
+    storage, only_follows = LocalStorage(errand.folder), not errand.goes_on
     try:
-        with interrupts.caught(task.timeout), showing(task.name, task.folder, by_age=not task.goes_on) as display:
-            job, heard = task.get(display), drawing_ahead(display.heard)
-            if not task.goes_on:
+        with interrupts.caught(errand.timeout), showing(errand.name, storage.url, by_age=only_follows) as display:
+            job, heard = errand.get(display), drawing_ahead(display.heard)
+            if only_follows:
                 follow_while_driven(storage, display.heard, display.saw)
-            with driving(job, task.folder, heard, interrupts.asks_to_stop, goes_on=task.goes_on) as driven:
+            with driving(job, storage.url, heard, interrupts.asks_to_stop, goes_on=errand.goes_on) as driven:
                 interrupts.drives = True
                 result = drive_to_end(driven)
                 interrupts.end_of_waiting()
     except TimeIsOver:
         _hand_over(storage)
-        over = f"Job {task.name!r} has no end after {task.timeout:.0f} s."
-        raise TimedOut(f"{over} {_how_it_stands(storage, task.name)}") from None
+        over = f"Job {errand.name!r} has no end after {errand.timeout:.0f} s."
+        raise TimedOut(f"{over} {_how_it_stands(storage, errand.name)}") from None
     except Detach:
         _hand_over(storage)
-        sys.stderr.write(f"{_how_it_stands(storage, task.name)}\n")
+        sys.stderr.write(f"{_how_it_stands(storage, errand.name)}\n")
         raise typer.Exit(ExitStatus.INTERRUPTED) from None
     return result, interrupts
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from prefect_tpu.flows.ending import show_end, verdict
+from prefect_tpu.flows.shell.ending import show_end, verdict
 from prefect_tpu.infra.errors import FailureKind
 from prefect_tpu.infra.job import AttemptSummary, JobResult
 from prefect_tpu.infra.policy.failures import failure

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from prefect_tpu.flows.shell.asked import request_of
+from prefect_tpu.flows.shell.asking import request_of
 from prefect_tpu.flows.shell.options import JobOptions
 from prefect_tpu.infra.errors import UsageError
 from prefect_tpu.infra.job import check_name
