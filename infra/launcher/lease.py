@@ -19,11 +19,15 @@ from prefect_tpu.infra.storage import Storage
 
 RENEW_SECONDS = 5.0
 LAPSED_SECONDS = 15.0  # three renewals missed
+SAME_SECONDS = 1.5  # the machine's own start is known in whole seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Driver:
-    """Who holds a lease: a token, and the process that could be asked."""
+    """Who holds a lease: a token, and the process that could be asked.
+
+    born: when the process began, in seconds since its machine did.
+    """
 
     token: str
     host: str
@@ -36,14 +40,10 @@ class Driver:
         if self.host != socket.gethostname():
             return False
         try:
-            process = psutil.Process(self.pid)
-            return process.create_time() != self.born or process.status() == psutil.STATUS_ZOMBIE
+            is_another = abs(born(self.pid) - self.born) > SAME_SECONDS
+            return is_another or psutil.Process(self.pid).status() == psutil.STATUS_ZOMBIE
         except psutil.Error:
             return True
-
-    @property
-    def is_this_process(self) -> bool:
-        return self.pid == os.getpid() and self.host == socket.gethostname()
 
     def __str__(self) -> str:
         return f"process {self.pid} on {self.host}"
@@ -55,9 +55,7 @@ class Lease:
     def __init__(self, storage: Storage, clock: Callable[[], float]) -> None:
         self._storage = storage
         self._clock = clock
-        self._me = Driver(
-            token=uuid.uuid4().hex, host=socket.gethostname(), pid=os.getpid(), born=psutil.Process().create_time()
-        )
+        self._me = Driver(token=uuid.uuid4().hex, host=socket.gethostname(), pid=os.getpid(), born=born(os.getpid()))
         self._renewals = 0
         self._seen: bytes | None = None
         self._seen_at = clock()
@@ -102,6 +100,15 @@ class Lease:
         if raw != self._seen:
             self._seen, self._seen_at = raw, self._clock()
         return self._clock() - self._seen_at > LAPSED_SECONDS
+
+
+def born(pid: int) -> float:
+    """When a process began, in seconds since its machine did: the wall clock may be set meanwhile.
+
+    Raises `psutil.Error` where there is no such process.
+    """
+    machine = psutil.boot_time()  # first: older versions of psutil keep it for the call below
+    return psutil.Process(pid).create_time() - machine
 
 
 def driver_of(storage: Storage) -> Driver | None:

@@ -9,11 +9,10 @@ import subprocess
 import sys
 from typing import Any
 
-import psutil
 import pytest
 
 from prefect_tpu.infra import layout
-from prefect_tpu.infra.launcher.lease import LAPSED_SECONDS, RENEW_SECONDS, Driver, Lease
+from prefect_tpu.infra.launcher.lease import LAPSED_SECONDS, RENEW_SECONDS, Driver, Lease, born
 from prefect_tpu.infra.storage import LocalStorage
 
 
@@ -83,8 +82,7 @@ def test_a_holder_that_was_away_finds_its_lease_lost_and_leaves_the_other_ones_a
 def test_a_dead_holder_of_this_machine_is_not_waited_for(storage: LocalStorage, clock: Clock) -> None:
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     try:
-        born = psutil.Process(child.pid).create_time()
-        elsewhere(storage, host=socket.gethostname(), pid=child.pid, born=born)
+        elsewhere(storage, host=socket.gethostname(), pid=child.pid, born=born(child.pid))
         assert Lease(storage, clock).take() is not None
     finally:
         child.kill()
@@ -97,9 +95,8 @@ def test_a_dead_holder_of_this_machine_is_not_waited_for(storage: LocalStorage, 
 def test_a_killed_holder_that_nobody_waited_for_is_dead(storage: LocalStorage, clock: Clock) -> None:
     child = subprocess.Popen([sys.executable, "-c", ""])
     try:
-        born = psutil.Process(child.pid).create_time()
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # it has ended, and stays a zombie
-        elsewhere(storage, host=socket.gethostname(), pid=child.pid, born=born)
+        elsewhere(storage, host=socket.gethostname(), pid=child.pid, born=born(child.pid))
         assert Lease(storage, clock).take() is None
     finally:
         child.wait()
@@ -107,9 +104,11 @@ def test_a_killed_holder_that_nobody_waited_for_is_dead(storage: LocalStorage, c
 
 def test_a_process_id_that_is_used_again_is_another_process(storage: LocalStorage, clock: Clock) -> None:
     me = {"token": "t", "host": socket.gethostname(), "pid": os.getpid()}
-    assert not Driver(**me, born=psutil.Process().create_time()).is_dead
-    assert Driver(**me, born=1.0).is_dead
-    elsewhere(storage, **{**me, "born": 1.0})
+    began = born(os.getpid())
+    assert not Driver(**me, born=began).is_dead
+    assert not Driver(**me, born=began + 1.0).is_dead, "the machine's start is known in whole seconds"
+    assert Driver(**me, born=began - 2.0).is_dead
+    elsewhere(storage, **{**me, "born": began - 2.0})
     assert Lease(storage, clock).take() is None
 
 
