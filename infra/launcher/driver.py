@@ -137,10 +137,11 @@ class JobDriver:
                 " Run the same name again to follow it."
             )
         rehearsed.obey(self.storage, self.job)
-        await self._ask_whether_to_stop()
+        await self.hear_wishes()
         return self._hands.next()
 
-    async def _ask_whether_to_stop(self) -> None:
+    async def hear_wishes(self) -> None:
+        """Write down that somebody wants the job stopped, whoever drives it."""
         if history.is_stop_asked(self.storage):
             return
         reason = await self._stop_question.reason()

@@ -130,7 +130,7 @@ def driving(
         driver = JobDriver(job, storage, backend, driven.tell, asks_to_stop, tasks=tasks)
         with ExitStack() as last:  # in reverse order, each whatever becomes of the others
             last.callback(lease.give_up)
-            driven._call(lambda: _enter(lease, driver, driven.tell, asks_to_stop, goes_on))
+            driven._call(lambda: _enter(lease, driver, driven.tell, goes_on))
             driven._driver = driver
             last.callback(portal.call, driver.let_go)
             last.callback(portal.start_task_soon(_keep_renewing, lease, driver).cancel)
@@ -156,7 +156,7 @@ async def _task_group() -> AsyncIterator[TaskGroup]:
         tasks.cancel_scope.cancel()
 
 
-async def _enter(lease: Lease, driver: JobDriver, tell: Listener, asks_to_stop: AsksToStop, goes_on: bool) -> None:
+async def _enter(lease: Lease, driver: JobDriver, tell: Listener, goes_on: bool) -> None:
     """Wait until the lease is ours or the job has its end; begin a new round of one that had ended badly.
 
     A wish to stop whose driver is gone is obeyed first: whoever runs the job again wants it to go on after that.
@@ -171,8 +171,7 @@ async def _enter(lease: Lease, driver: JobDriver, tell: Listener, asks_to_stop: 
             text = f"driven by {holder}; waiting for it"
             tell(News(job=driver.job.name, state=JobState.QUEUED, attempt=0, text=text))
             told = True
-        if reason := await anyio.to_thread.run_sync(asks_to_stop):
-            history.ask_to_stop(driver.storage, reason)
+        await driver.hear_wishes()
         await anyio.sleep(FOLLOW_SECONDS)
     end_moved(driver.storage)
     if not goes_on:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -65,6 +66,26 @@ def test_an_end_that_came_meanwhile_is_the_one_to_report(
     with driving(make_job(), storage.url, end) as driven:
         assert driven.next_attempt() is None
         assert driven.result == replace(NEW_END, output=storage.url)
+
+
+def test_who_waits_may_want_a_stop_and_whoever_drives_obeys(
+    storage: LocalStorage, make_job: MakeJob, other: Lease, wait_until: Callable[..., None]
+) -> None:
+    asked: list[str] = []
+
+    def wants_it() -> str:
+        asked.append("once")
+        return "enough"
+
+    def obey() -> None:
+        wait_until(lambda: history.is_stop_asked(storage), "the wish")
+        history.write_result(storage, NEW_END)
+
+    with ThreadPoolExecutor(1) as beside:
+        beside.submit(obey)
+        with driving(make_job(), storage.url, asks_to_stop=wants_it) as driven:
+            assert driven.result == replace(NEW_END, output=storage.url)
+    assert len(asked) == 1, "what is asked may be a server"
 
 
 def test_an_old_end_is_not_taken_for_a_new_one(storage: LocalStorage, make_job: MakeJob, other: Lease) -> None:
