@@ -21,6 +21,7 @@ ROUNDS = "rounds"
 DRILLS = "drills"
 DRIVER_LOG = "driver.log"  # of a driver that nobody watches
 COMPILATION_CACHE = "cache/jax"  # shared by all attempts
+SEALED = ".sealed.json"  # how names of seals end, after the step
 TEMPORARY = ".tmp-"  # how names begin of what is being written, beside what it will be
 
 
@@ -116,7 +117,7 @@ def checkpoints(attempt: int) -> str:
 
 def checkpoint_seal(attempt: int, step: int) -> str:
     """Written after a checkpoint is whole: the list of its files with their sizes."""
-    return f"{CHECKPOINTS}/{attempt}/{step}.sealed.json"
+    return f"{CHECKPOINTS}/{attempt}/{step}{SEALED}"
 
 
 def ledger(attempt: int, writer: str, sequence: int) -> str:

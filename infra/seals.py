@@ -69,7 +69,12 @@ def _flaw(root: Path, point: RestorePoint, *, reads: bool) -> str | None:
 
 def newest_first(root: Path) -> list[RestorePoint]:
     """All sealed checkpoints: a later step counts more, then a later attempt."""
-    return sorted(_sealed(root), key=lambda point: (point.step, point.attempt), reverse=True)
+    return sorted(_sealed(root), key=rank, reverse=True)
+
+
+def rank(point: RestorePoint) -> tuple[int, int]:
+    """What makes one checkpoint newer than another."""
+    return point.step, point.attempt
 
 
 def newest_whole(root: Path) -> RestorePoint | None:
@@ -78,8 +83,8 @@ def newest_whole(root: Path) -> RestorePoint | None:
 
 
 def _sealed(root: Path) -> Iterator[RestorePoint]:
-    for path in root.glob("*/*.sealed.json"):
-        attempt, step = path.parent.name, path.name.split(".")[0]
+    for path in root.glob(f"*/*{layout.SEALED}"):
+        attempt, step = path.parent.name, path.name.removesuffix(layout.SEALED)
         if attempt.isdecimal() and step.isdecimal():
             yield RestorePoint(attempt=int(attempt), step=int(step))
 

@@ -23,6 +23,11 @@ def sealed(storage: LocalStorage) -> list[RestorePoint]:
     return seals.newest_first(storage.path(layout.CHECKPOINTS))
 
 
+def saved_step(storage: LocalStorage, attempt: int) -> int | None:
+    """The furthest step that an attempt sealed; None where it sealed none."""
+    return max((point.step for point in sealed(storage) if point.attempt == attempt), default=None)
+
+
 def newest_whole(storage: LocalStorage, *, below: int) -> RestorePoint | None:
     """The newest checkpoint of the attempts below a number that is what was sealed; it is read to know.
 
@@ -34,8 +39,7 @@ def newest_whole(storage: LocalStorage, *, below: int) -> RestorePoint | None:
         flaw = seals.flaw(storage.path(layout.CHECKPOINTS), point)
         if flaw is None:
             return point
-        folder = f"{storage.url}/{layout.checkpoints(point.attempt)}/{point.step}"
-        log.warning("The checkpoint %s is passed over. %s", folder, flaw)
+        log.warning("The checkpoint %s is passed over. %s", _folder(storage, point), flaw)
     return None
 
 
@@ -53,10 +57,10 @@ def prune(storage: LocalStorage, *, in_use: RestorePoint | None) -> list[Restore
     kept = [point for point in points if is_whole(storage, point)][:KEPT]
     if not kept:
         return []
-    gone = [p for p in points if p not in kept and p != in_use and _rank(p) < _rank(kept[-1])]
+    gone = [p for p in points if p not in kept and p != in_use and seals.rank(p) < seals.rank(kept[-1])]
     for point in gone:
         storage.delete(layout.checkpoint_seal(point.attempt, point.step))  # first: from here on it does not count
-        shutil.rmtree(storage.path(f"{layout.checkpoints(point.attempt)}/{point.step}"), ignore_errors=True)
+        shutil.rmtree(_folder(storage, point), ignore_errors=True)
     for folder in _unfinished(storage):
         shutil.rmtree(folder, ignore_errors=True)
     return gone
@@ -73,8 +77,8 @@ def _has_ended(storage: LocalStorage, attempt: str) -> bool:
 
 
 def _seal_of(folder: Path) -> Path:
-    return folder.with_name(f"{folder.name}.sealed.json")
+    return folder.with_name(f"{folder.name}{layout.SEALED}")
 
 
-def _rank(point: RestorePoint) -> tuple[int, int]:
-    return point.step, point.attempt
+def _folder(storage: LocalStorage, point: RestorePoint) -> Path:
+    return seals.step_folder(storage.path(layout.CHECKPOINTS), point)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -159,8 +158,7 @@ def ask_to_stop(storage: LocalStorage, reason: str) -> bool:
 
     It comes before anything is stopped, so that nobody starts another attempt.
     """
-    wish = json.dumps({"version": contract.VERSION, "reason": reason})
-    return storage.put_if_absent(layout.STOP, wish.encode())
+    return storage.put_if_absent(layout.STOP, contract.write_json({"reason": reason}))
 
 
 def withdraw_stop(storage: LocalStorage) -> None:

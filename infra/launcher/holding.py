@@ -47,8 +47,8 @@ class Holding:
             self._tell.say(number, f"waiting for a slice: {answer.reason}")
             await anyio.sleep(LOOK_SECONDS)
 
-    def is_lost(self, action: Action) -> bool:
-        """Whether a drill takes the offer away on which the action would begin an attempt."""
+    def lose(self, action: Action) -> bool:
+        """Strike the drill that takes the offer away on which the action would begin an attempt; False without one."""
         offer = action.offer if isinstance(action, Provision) else self.offer
         if not isinstance(action, Provision | Submit) or offer is None:
             return False

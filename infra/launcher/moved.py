@@ -34,7 +34,6 @@ def _is_here(output: str, storage: LocalStorage) -> bool:
 
 def _lost(storage: LocalStorage, plan: HostPlan) -> AttemptSummary:
     message = f"The job's folder came here from {plan.output} while the attempt was under way there."
-    saved = [point.step for point in checkpoints.sealed(storage) if point.attempt == plan.attempt]
     return AttemptSummary(
         number=plan.attempt,
         accelerator=plan.accelerator,
@@ -42,5 +41,5 @@ def _lost(storage: LocalStorage, plan: HostPlan) -> AttemptSummary:
         ended=time.time(),
         outcome=FailureKind.HOST_LOST.value,
         failure=failure(FailureKind.HOST_LOST, message),
-        saved_step=max(saved, default=None),
+        saved_step=checkpoints.saved_step(storage, plan.attempt),
     )

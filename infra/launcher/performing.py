@@ -65,7 +65,7 @@ class Performer:
         """What is due; in a rehearsal the offer of the next attempt may go just before it begins."""
         self.slice.tire()
         action = step(self._view())
-        while self.slice.is_lost(action):
+        while self.slice.lose(action):
             action = step(self._view())
         return action
 
@@ -196,7 +196,6 @@ class Performer:
 
     def _summary(self, seen: Observation, failure: Failure | None) -> AttemptSummary:
         number = seen.attempt
-        saved = [point.step for point in checkpoints.sealed(self.storage) if point.attempt == number]
         return AttemptSummary(
             number=number,
             accelerator=history.read_plan(self.storage, number).accelerator,
@@ -206,7 +205,7 @@ class Performer:
             failure=failure,
             first_step=seen.progress.first_step,
             last_step=seen.progress.step,
-            saved_step=max(saved, default=None),
+            saved_step=checkpoints.saved_step(self.storage, number),
             instead_of=self._ledger.instead_of(number),
         )
 
