@@ -58,10 +58,13 @@ def code_around(function: Callable[..., Any], pickles: Mapping[str, bytes]) -> d
     module = sys.modules.get(getattr(function, "__module__", None) or "")
     file = _file_of(module)
     files: dict[str, bytes] = {}
+    names = _named(pickles.values(), beside=file is None)
     if module is not None and file is not None and not _is_installed(file):
-        name = module.__name__
-        files = siblings(file) if name == "__main__" else code_of(name.partition(".")[0])
-    for name in sorted(_named(pickles.values(), beside=file is None)):
+        if module.__name__ == "__main__":
+            files = siblings(file)
+        else:
+            names.add(module.__name__.partition(".")[0])
+    for name in sorted(names):
         files |= code_of(name)
     return files
 
@@ -153,9 +156,20 @@ def _imported(file: Path, folder: Path) -> set[str]:
         if file.parent == folder:
             raise
         return set()  # deep in a package there may be templates and the like, which nobody imports
-    plain = {a.name for node in ast.walk(tree) if isinstance(node, ast.Import) for a in node.names}
-    other = {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and not node.level}
+    statements = list(_statements(tree))
+    plain = {alias.name for node in statements if isinstance(node, ast.Import) for alias in node.names}
+    other = {node.module or "" for node in statements if isinstance(node, ast.ImportFrom) and not node.level}
     return {name.partition(".")[0] for name in plain | other} - {""}
+
+
+def _statements(tree: ast.AST) -> Iterator[ast.AST]:
+    """All of a file. What they are made of, which is most of a tree, is left out: no import is in there."""
+    todo = [tree]
+    while todo:
+        node = todo.pop()
+        yield node
+        for part in ("body", "orelse", "finalbody", "handlers", "cases"):
+            todo += getattr(node, part, ())
 
 
 def _module_files(folder: Path, name: str) -> list[Path]:

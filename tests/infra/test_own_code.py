@@ -56,6 +56,33 @@ def test_a_package_travels_with_what_it_imports_beside_it(folder: Path) -> None:
     assert set(code_of("pack")) == {"pack/__init__.py", "pack/a.py", "beside.py"}
 
 
+EVERYWHERE = """
+import a
+class Net:
+    import b
+    def forward(self):
+        async def later():
+            from c import x
+        with self: import d
+try: import e
+except ImportError: import f
+else: import g
+finally: import h
+for n in (): pass
+else: import i
+while False: import j
+if a: pass
+elif b: import k
+match a:
+    case 1: import l
+"""
+
+
+def test_an_import_counts_wherever_it_stands(folder: Path) -> None:
+    lay(folder, train=EVERYWHERE, m="", **dict.fromkeys("abcdefghijkl", ""))
+    assert set(siblings(folder / "train.py")) == {"train.py", *(f"{name}.py" for name in "abcdefghijkl")}
+
+
 def test_only_files_beside_the_program_must_parse(folder: Path) -> None:
     lay(folder, train="import parts, broken\n", parts__template="def {{ name }}(\n", broken="")
     assert "parts/template.py" in siblings(folder / "train.py")
