@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -126,8 +127,6 @@ def test_a_wrong_call_is_one_line_and_leaves_nothing(shell: Any, place: Any, cas
 
 
 def test_a_script_gets_the_same_as_one_object(shell: Any, place: Any) -> None:
-    import json
-
     answer = shell("run", TRAIN, "-a", "v6e-17", "--json")
     assert answer.code == 2 and answer.err == ""
     assert json.loads(answer.out)["error"].startswith("Accelerator 'v6e-17' is not a named size")

@@ -125,8 +125,7 @@ def test_a_name_that_is_taken_is_refused_with_what_differs(shell: Any, place: An
     change(place)
     before = place.seen(), storage.get(layout.JOB)
     program = [] if words and words[0].endswith(":main") else ["train.py:main"]
-    data = [] if case == "more data" else []
-    answer = shell("run", *program, *words, "--name", NAME, "--data", "table=table.csv", *data)
+    answer = shell("run", *program, *words, "--name", NAME, "--data", "table=table.csv")
     assert (answer.code, answer.out) == (2, ""), answer
     (line,) = answer.err.splitlines()
     assert line.startswith(f"prefect-tpu: Job {NAME!r} exists and was asked for differently: ")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -105,6 +104,12 @@ answer_with_stacks(pathlib.Path(sys.argv[1]))
 answer_with_stacks(pathlib.Path(sys.argv[1]))
 stand()
 """
+ECHO = """
+import pathlib, sys
+from prefect_tpu.infra.scratch import answer_with_stacks
+answer_with_stacks(pathlib.Path(sys.argv[1]))
+for line in sys.stdin: print(line, end='', flush=True)
+"""
 
 
 @pytest.fixture
@@ -113,13 +118,22 @@ def start(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
     started: list[subprocess.Popen[bytes]] = []
 
     def begin(*command: str) -> subprocess.Popen[bytes]:
-        started.append(subprocess.Popen(command, start_new_session=True))
+        pipe = subprocess.PIPE
+        started.append(subprocess.Popen(command, start_new_session=True, stdin=pipe, stdout=pipe))
         return started[-1]
 
     yield begin
     for process in started:
-        process.kill()
-        process.wait()
+        with process:
+            process.kill()
+
+
+def echoes(process: subprocess.Popen[bytes]) -> bool:
+    """Whether it lives, and has heard every signal that it was sent before."""
+    assert process.stdin is not None and process.stdout is not None
+    process.stdin.write(b"here\n")
+    process.stdin.flush()
+    return process.stdout.readline() == b"here\n"
 
 
 def test_a_process_that_can_answer_says_where_it_stands_whenever_it_is_asked(
@@ -141,15 +155,14 @@ def test_only_those_are_asked_that_can_answer_and_belong_to_the_program(
     tmp_path: Path, start: Callable[..., subprocess.Popen[bytes]], wait_until: Callable[..., None]
 ) -> None:
     """The signal would end them: one that became another program, one of another group, one that has ended."""
-    became, stranger, ended = start("sleep", "600"), start(sys.executable, "-c", PROGRAM, str(tmp_path)), start("true")
+    became, stranger, ended = start("cat"), start(sys.executable, "-c", ECHO, str(tmp_path)), start("true")
     ended.wait()
     wait_until((tmp_path / Scratch.STACKS.format(pid=stranger.pid)).exists, "its word")
     for process in (became, ended):
         (tmp_path / Scratch.STACKS.format(pid=process.pid)).touch()
     stacks = Stacks(tmp_path, became.pid)
     stacks.ask()
-    os.kill(stranger.pid, signal.SIGCONT)
-    assert became.poll() is None and stacks.read() == ""
+    assert echoes(became) and echoes(stranger) and stacks.read() == ""
     assert not (tmp_path / Scratch.STACKS.format(pid=ended.pid)).exists()
 
 

@@ -172,11 +172,8 @@ def test_hosts_that_have_ended_or_never_began_do_not_count(hosts: Callable[..., 
     look(trio, 0.0)
     ended.ends()
     assert settle([still], LIMIT) == [True]
-    assert (
-        still.published == Silence(silent_for=still.published.silent_for, step=4, reported_after=4.0, is_agreed=True)
-        if still.published
-        else False
-    )
+    said = still.published
+    assert said is not None and (said.step, said.reported_after, said.is_agreed) == (4, 4.0, True)
 
 
 def test_who_compiles_is_given_longer(hosts: Callable[..., list[Host]], storage: LocalStorage) -> None:
