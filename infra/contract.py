@@ -85,7 +85,7 @@ class Stage(StrEnum):
 
     STARTING = "starting"  # it has not met the others
     JOINED = "joined"  # it has
-    LEAVING = "leaving"  # it was told to leave
+    LEAVING = "leaving"  # it has said how it ended
 
 
 class StopReason(StrEnum):

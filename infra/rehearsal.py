@@ -6,7 +6,6 @@ launcher's to carry out; it goes by the same notes.
 
 from __future__ import annotations
 
-import json
 import mmap
 import os
 import resource
@@ -20,9 +19,10 @@ from pathlib import Path
 from typing import NoReturn
 
 from prefect_tpu.infra import contract, layout
-from prefect_tpu.infra.contract import Event, Scratch
+from prefect_tpu.infra.contract import Event
 from prefect_tpu.infra.drills import Drill, DrillFailure, DrillKind, Moment, parse_drill
 from prefect_tpu.infra.plan import HostPlan
+from prefect_tpu.infra.scratch import add_event
 from prefect_tpu.infra.storage import LocalStorage, open_storage
 
 TIMES_SLOWER = 3  # a slow host waits this many times its own step, so that a step takes four times as long
@@ -122,13 +122,9 @@ class Rehearsal:
         So a host that hangs at its start gives one, and one that only starts does not: it may take its time.
         """
         assert self._plan is not None, "only a job has drills"
-        line = json.dumps(
-            {"after": round(self._clock() - self._started, 3), "event": Event.DRILL, "drill": str(note.drill)}
-        )
         folder = Path(self._plan.output, layout.scratch(self._plan.attempt, note.drill.host))
         folder.mkdir(parents=True, exist_ok=True)
-        with (folder / Scratch.EVENTS).open("a") as file:
-            file.write(line + "\n")
+        add_event(folder, Event.DRILL, round(self._clock() - self._started, 3), drill=str(note.drill))
 
     def _strike(self, note: Note) -> None:
         match note.drill.kind:

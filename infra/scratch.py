@@ -1,4 +1,6 @@
-"""What does a host's program say of itself? Read from its scratch folder, by its runner and by the local backend."""
+"""What does a host's program say of itself, and how? By files in its scratch folder, which its runner and the local
+backend read.
+"""
 
 from __future__ import annotations
 
@@ -60,6 +62,20 @@ def read_json(path: Path) -> dict[str, Any] | None:
         return contract.read_json(path.read_bytes(), path.name)
     except (OSError, contract.ContractError):
         return None
+
+
+def overwrite(path: Path, data: bytes) -> None:
+    """Atomic for every reader, but not synced: this happens ten times a second and need not survive a power cut."""
+    temporary = path.with_suffix(".tmp")
+    temporary.write_bytes(data)
+    os.replace(temporary, path)
+
+
+def add_event(folder: Path, event: Event, after: float, /, **facts: object) -> None:
+    """Append an event that happened so many seconds after the runner's start; facts may have any name."""
+    line = json.dumps({**facts, "after": after, "event": event.value})
+    with (folder / Scratch.EVENTS).open("a", encoding="utf-8") as file:
+        file.write(line + "\n")
 
 
 def answer_with_stacks(folder: Path) -> None:

@@ -29,7 +29,7 @@ from prefect_tpu.infra.host.out_of_memory import is_out_of_memory
 from prefect_tpu.infra.job import Program
 from prefect_tpu.infra.plan import HostPlan
 from prefect_tpu.infra.rehearsal import Rehearsal
-from prefect_tpu.infra.scratch import answer_with_stacks
+from prefect_tpu.infra.scratch import answer_with_stacks, overwrite
 
 WORK = "work"  # the program's working folder, inside the scratch folder
 
@@ -52,7 +52,7 @@ def main() -> None:
         outcome = _left(exc, plan, scratch)
     except BaseException as exc:
         outcome = _raised(exc, plan, scratch)
-    _write_outcome(scratch, outcome)
+    overwrite(scratch / Scratch.OUTCOME, contract.write_json(outcome))
     leave(outcome["exit_code"])
 
 
@@ -148,13 +148,6 @@ def _code(exc: BaseException, lost: bool) -> ExitCode:
     if isinstance(exc, payload.PayloadRefused):
         return ExitCode.PAYLOAD_REFUSED
     return ExitCode.LOST_PEER if lost else ExitCode.PROGRAM_RAISED
-
-
-def _write_outcome(scratch: Path, outcome: dict[str, Any]) -> None:
-    path = scratch / Scratch.OUTCOME
-    temporary = path.with_suffix(".tmp")
-    temporary.write_bytes(contract.write_json(outcome))
-    os.replace(temporary, path)
 
 
 def die_with_parent() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 import threading
 import time
 from dataclasses import asdict, replace
@@ -11,7 +9,7 @@ from pathlib import Path
 
 from prefect_tpu.infra import contract
 from prefect_tpu.infra.contract import Event, Progress, Scratch
-from prefect_tpu.infra.scratch import answer_with_stacks
+from prefect_tpu.infra.scratch import add_event, answer_with_stacks, overwrite
 from prefect_tpu.infra.training.context import context
 
 
@@ -31,7 +29,7 @@ class ProgressFiles:
         with self._lock:
             self.current = replace(self.current, **changes)  # type: ignore[arg-type]
             if self._scratch is not None:
-                _replace(self._scratch / Scratch.PROGRESS, contract.write_json(asdict(self.current)))
+                overwrite(self._scratch / Scratch.PROGRESS, contract.write_json(asdict(self.current)))
 
     def after(self, moment: float) -> float:
         """Seconds from the runner's start to a moment of the monotonic clock."""
@@ -41,16 +39,8 @@ class ProgressFiles:
         """Append one event with the seconds since the runner started; facts may have any name."""
         if self._scratch is None:
             return
-        line = json.dumps({**facts, "after": self.after(time.monotonic()), "event": name.value})
-        with self._lock, open(self._scratch / Scratch.EVENTS, "a", encoding="utf-8") as file:
-            file.write(line + "\n")
-
-
-def _replace(path: Path, data: bytes) -> None:
-    """Atomic for every reader, but not synced: this happens ten times a second and need not survive a power cut."""
-    temporary = path.with_suffix(".tmp")
-    temporary.write_bytes(data)
-    os.replace(temporary, path)
+        with self._lock:
+            add_event(self._scratch, name, self.after(time.monotonic()), **facts)
 
 
 _files: ProgressFiles | None = None
