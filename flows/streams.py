@@ -1,36 +1,36 @@
-"""What becomes of words that nobody reads any more? They are lost, and the job goes on."""
+"""What becomes of words that do not arrive? News are lost, and the job goes on; an answer that is lost is an error."""
 
 from __future__ import annotations
 
 import io
 import os
 import sys
+from collections.abc import Callable
 from typing import TextIO, cast
 
 from prefect_tpu.infra.errors import PlatformError
 
 
-class LastingStream(io.TextIOBase):
-    """A stream that never fails: once its reader is gone or its disk is full, what is written goes nowhere.
+class HeededStream(io.TextIOBase):
+    """A standard stream whose failures are heard by a function: what it does not raise is lost and no matter."""
 
-    A terminal that was closed and `| head -1` must not end a training that runs for days.
-    """
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
+    def __init__(self, stream: TextIO, failed: Callable[[TextIO, OSError], None]) -> None:
+        self._stream, self._failed = stream, failed
 
     def write(self, text: str) -> int:
+        if text == "":  # typer tries whether this is a stream of bytes: nothing to fail at
+            return 0
         try:
             self._stream.write(text)
-        except OSError:
-            _give_up(self._stream)
+        except OSError as exc:
+            self._failed(self._stream, exc)
         return len(text)
 
     def flush(self) -> None:
         try:
             self._stream.flush()
-        except OSError:
-            _give_up(self._stream)
+        except OSError as exc:
+            self._failed(self._stream, exc)
 
     def fileno(self) -> int:
         return self._stream.fileno()
@@ -47,15 +47,33 @@ class LastingStream(io.TextIOBase):
         return self._stream.errors
 
 
-def make_lasting() -> None:
-    """Make standard error a lasting stream, and put the null device where a standard stream was closed.
+def _lose(stream: TextIO, exc: OSError) -> None:
+    """A terminal that was closed and `2>&1 | head -1` must not end a training that runs for days."""
+    _give_up(stream)
 
-    Else the next file that is opened would take the closed stream's place, and with it whatever is meant for that.
+
+def _refuse(stream: TextIO, exc: OSError) -> None:
+    """A disk that is full is an error that says so; a reader that has gone, as `| head` does, is the shell's affair."""
+    if isinstance(exc, BrokenPipeError):
+        raise exc
+    _give_up(stream)
+    raise PlatformError(f"The answer could not be written to standard output: {exc.strerror}.") from exc
+
+
+def make_lasting() -> None:
+    """Make standard error a lasting stream and standard output one that says what it cannot take.
+
+    A standard stream that was closed becomes the null device: else the next file that is opened would take its place,
+    and with it whatever is meant for that. What a terminal's encoding lacks is written with backslashes.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):  # in the order of their descriptors
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 -- open until the process ends
-    sys.stderr = cast(TextIO, LastingStream(sys.stderr))
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    sys.stdout = cast(TextIO, HeededStream(sys.stdout, _refuse))
+    sys.stderr = cast(TextIO, HeededStream(sys.stderr, _lose))
 
 
 def answer(line: str, advice: str) -> None:
@@ -66,6 +84,8 @@ def answer(line: str, advice: str) -> None:
     try:
         sys.stdout.write(line + "\n")
         sys.stdout.flush()
+    except PlatformError as exc:
+        raise PlatformError(f"{exc} {advice}") from exc
     except OSError as exc:
         _give_up(sys.stdout)
         raise PlatformError(f"The answer could not be written to standard output: {exc.strerror}. {advice}") from exc

@@ -140,16 +140,26 @@ def drawing_ahead(listen: Listener) -> Listener:
 
 def _load_drawing() -> None:
     """Most of a second, which costs nobody anything while the hosts train."""
-    with contextlib.suppress(ImportError):  # raised where something is drawn
+    with contextlib.suppress(Exception):  # told where something is drawn
         import_module("matplotlib.figure")
 
 
 def draw_loss(result: JobResult) -> Path | None:
-    """`loss.png` in the job's output, a line per attempt; None where no loss was reported or the disk refuses it."""
+    """`loss.png` in the job's output, a line per attempt; None where no loss was reported or it cannot be drawn."""
     storage = LocalStorage(result.output)
     curves = [(attempt, curve) for attempt in result.attempts if (curve := _losses(storage, attempt.number))]
     if not curves:
         return None
+    path = storage.path(PICTURE)
+    try:
+        _draw(f"{result.job}: {result.state}", curves, path)
+    except Exception as exc:  # a full disk, no memory, numbers beyond any axis: the job's end is worth more than that
+        log.warning("The picture %s could not be drawn: %s", path, exc)
+        return None
+    return path
+
+
+def _draw(title: str, curves: Sequence[tuple[AttemptSummary, list[tuple[int, float]]]], path: Path) -> None:
     from matplotlib.figure import Figure  # slow to import, and only a run that has a loss needs it
 
     figure = Figure(figsize=(8, 4.5), layout="constrained")
@@ -159,16 +169,10 @@ def draw_loss(result: JobResult) -> Path | None:
         (line,) = axes.plot([step for step, _ in curve], [loss for _, loss in curve], label=label)
         if attempt.failure is not None:
             axes.plot(*curve[-1], marker="x", color=line.get_color(), markersize=10, markeredgewidth=2)
-    axes.set(title=f"{result.job}: {result.state}", xlabel="step", ylabel="loss")
+    axes.set(title=title, xlabel="step", ylabel="loss")
     axes.legend()
     axes.grid(alpha=0.3)
-    path = storage.path(PICTURE)
-    try:
-        figure.savefig(path, dpi=120)
-    except OSError as exc:  # the job's end is worth more than its picture
-        log.warning("The picture %s could not be written: %s", path, exc)
-        return None
-    return path
+    figure.savefig(path, dpi=120)
 
 
 def _losses(storage: LocalStorage, attempt: int) -> list[tuple[int, float]]:

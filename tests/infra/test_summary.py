@@ -153,6 +153,13 @@ def test_a_picture_that_the_disk_refuses_does_not_spoil_the_end(storage: LocalSt
     assert draw_loss(result(storage.url)) is None
 
 
+@pytest.mark.parametrize("points", [[(10**400, 0.5)], [(1, 1e308), (2, -1e308)]], ids=["step", "loss"])
+def test_numbers_beyond_any_axis_do_not_spoil_the_end(storage: LocalStorage, points: list[tuple[int, float]]) -> None:
+    lines = [f'{{"event":"step","step":{step},"loss":{loss}}}\n' for step, loss in points]
+    storage.put(layout.ledger(1, LEADER, 0), "".join(lines).encode())
+    assert draw_loss(result(storage.url)) is None
+
+
 @pytest.mark.parametrize(
     ("drill", "struck", "sentence"),  # struck: (attempt, number); attempts 1 and 2 of the result failed, 3 succeeded
     [
