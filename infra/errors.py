@@ -60,6 +60,10 @@ class Failure:
     host: int | None = None
     evidence: tuple[str, ...] = ()
 
+    def __str__(self) -> str:
+        where = "" if self.host is None else f" on host {self.host}"
+        return f"{self.kind}{where}: {self.message}"
+
     def to_json(self) -> dict[str, object]:
         return {
             "kind": self.kind.value,
@@ -123,11 +127,8 @@ class JobFailed(PrefectTpuError):
 
 
 def _what_happened(failure: Failure) -> str:
-    message = failure.message if failure.message.endswith((".", "!", "?")) else f"{failure.message}."
-    if failure.kind is FailureKind.STOPPED:
-        return f"was stopped: {message}"
-    where = "" if failure.host is None else f" on host {failure.host}"
-    return f"failed: {failure.kind}{where}: {message}"
+    what = f"was stopped: {failure.message}" if failure.kind is FailureKind.STOPPED else f"failed: {failure}"
+    return what if what.endswith((".", "!", "?")) else f"{what}."
 
 
 class WrongSlice(PrefectTpuError):

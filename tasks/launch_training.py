@@ -7,7 +7,6 @@ from typing import Any
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
-from prefect_tpu.infra.errors import Failure
 from prefect_tpu.infra.launcher.driving import Driving
 from prefect_tpu.infra.summary import drawing_ahead
 from prefect_tpu.tasks.progress_bar import showing_progress
@@ -22,10 +21,6 @@ def launch_training(driving: Driving) -> dict[str, Any] | None:
         if ended is None:
             return None
         if ended.failure is not None:
-            log.warning("Attempt %d ended: %s", ended.number, _cause(ended.failure))
+            cause, advice = str(ended.failure).rstrip("."), ended.failure.advice
+            log.warning("Attempt %d ended: %s. %s", ended.number, cause, advice)
         return ended.to_json()
-
-
-def _cause(failure: Failure) -> str:
-    where = "" if failure.host is None else f" on host {failure.host}"
-    return f"{failure.kind}{where}: {failure.message.rstrip('.')}. {failure.advice}"

@@ -14,8 +14,9 @@ from prefect.exceptions import PrefectHTTPStatusError
 from prefect_tpu.infra.job import SliceJob
 from prefect_tpu.infra.launcher.driving import Driving
 from prefect_tpu.infra.launcher.news import News
+from prefect_tpu.infra.launcher.wording import progress_in_words
 from prefect_tpu.infra.state import Observation
-from prefect_tpu.tasks.reporting import Log, logged, step_line
+from prefect_tpu.tasks.reporting import Log, logged
 
 SHORTEST_PAUSE_SECONDS = 3.0  # between two calls of the API
 PAUSE_AFTER_ERROR_SECONDS = 60.0  # an API that does not answer must not hold up what waits for the news
@@ -80,7 +81,7 @@ class ProgressBar:
 
     def _show(self, percent: float) -> None:
         assert self._newest is not None, "only a step that was seen is shown"
-        text = f"attempt {self._attempt}: {step_line(self._newest.progress, self._total)}"
+        text = f"attempt {self._attempt}: {progress_in_words(self._newest.progress, self._total)}"
         if self._id is None:
             created = create_progress_artifact(percent, key=self._key, description=text)
             assert isinstance(created, UUID), "a task that is a plain function gets the answer itself"

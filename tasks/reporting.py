@@ -10,9 +10,9 @@ from typing import Any
 
 from prefect import get_run_logger
 
-from prefect_tpu.infra.contract import Progress
 from prefect_tpu.infra.launcher.driving import Driving
 from prefect_tpu.infra.launcher.news import News
+from prefect_tpu.infra.launcher.wording import progress_in_words
 
 LONGEST_SILENCE_SECONDS = 5.0
 Log = logging.Logger | logging.LoggerAdapter[Any]
@@ -49,12 +49,4 @@ class Reporter:
         if progress.step is None or progress.step == self._step or time.monotonic() < self._next:
             return
         self._step, self._next = progress.step, time.monotonic() + LONGEST_SILENCE_SECONDS
-        self._log.info("%s", step_line(progress))
-
-
-def step_line(progress: Progress, total: int | None = None) -> str:
-    """How far the program is, its metrics, and what is saved, in one line."""
-    of = "" if total is None else f" of {total}"
-    metrics = "".join(f", {name} {value:.4g}" for name, value in progress.metrics.items())
-    saved = "none" if progress.saved_step is None else f"step {progress.saved_step}"
-    return f"step {progress.step}{of}{metrics} (saved: {saved})"
+        self._log.info("%s", progress_in_words(progress))

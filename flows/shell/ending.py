@@ -35,8 +35,7 @@ def verdict(result: JobResult) -> str:
         return f"{result.job} {result.state}: {result.value}"
     if result.failure.kind is FailureKind.STOPPED:
         return f"{result.job} {result.state}: {result.failure.message}"
-    where = "" if result.failure.host is None else f" on host {result.failure.host}"
-    return f"{result.job} {result.state}: {result.failure.kind}{where}: {result.failure.message}"
+    return f"{result.job} {result.state}: {result.failure}"
 
 
 def _traceback(result: JobResult) -> str:

@@ -9,6 +9,7 @@ from prefect_tpu.infra import layout
 from prefect_tpu.infra.launcher.lease import LAPSED_SECONDS
 from prefect_tpu.infra.launcher.news import News
 from prefect_tpu.infra.launcher.status import JobStatus, read_status
+from prefect_tpu.infra.launcher.wording import end_in_words
 from prefect_tpu.infra.state import JobState
 from prefect_tpu.infra.storage import LocalStorage
 
@@ -39,8 +40,7 @@ def changes(before: JobStatus | None, seen: JobStatus) -> Iterator[tuple[int, st
             yield seen.attempt, f"driven by {seen.driver}; following it"
         return
     for ended in seen.attempts[len(before.attempts) :]:
-        cause = ended.failure
-        yield ended.number, "ended with its result" if cause is None else f"{cause.kind}: {cause.message}"
+        yield ended.number, end_in_words(ended.failure)
     if seen.attempt != before.attempt:
         hosts = "1 host" if len(seen.hosts) == 1 else f"{len(seen.hosts)} hosts"
         yield seen.attempt, f"{seen.accelerator}: {hosts}"

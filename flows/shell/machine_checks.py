@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import metadata
 from pathlib import Path
 
@@ -66,13 +66,13 @@ def packages() -> Check:
     return ok("packages", shown)
 
 
-def too_old(requirement: str, installed: object) -> str | None:
+def too_old(requirement: str, installed: Callable[[str], str | None]) -> str | None:
     """`orbax-checkpoint 0.1 is older than 0.12`; None where the package is new enough."""
     match = re.match(r"([A-Za-z0-9_.-]+)\s*>=\s*([0-9.]+)", requirement)
     if match is None:
         return None
     name, least = match[1], match[2]
-    found = installed(name) if callable(installed) else None
+    found = installed(name)
     if found is None:
         return f"{name} is not installed"
     return f"{name} {found} is older than {least}" if _numbers(found) < _numbers(least) else None

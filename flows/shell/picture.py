@@ -14,6 +14,7 @@ from prefect_tpu.flows.shell.durations import clock, written
 from prefect_tpu.infra.contract import Activity, Progress
 from prefect_tpu.infra.job import AttemptSummary
 from prefect_tpu.infra.launcher.status import HostStatus, JobStatus
+from prefect_tpu.infra.launcher.wording import progress_in_words
 from prefect_tpu.infra.state import HostPhase, JobState
 from prefect_tpu.infra.summary import Steps
 from prefect_tpu.infra.summary import steps as count_steps
@@ -59,15 +60,6 @@ def progress(seen: JobStatus) -> Progress:
     return Progress(step=seen.step, saved_step=seen.saved_step, metrics=metrics)
 
 
-def told(report: Progress) -> str:
-    """`step 41, loss 0.31, step 40 saved`; empty where there was no report."""
-    if report.step is None:
-        return ""
-    metrics = "".join(f", {name} {value:.4g}" for name, value in report.metrics.items())
-    saved = "nothing saved yet" if report.saved_step is None else f"step {report.saved_step} saved"
-    return f"step {report.step}{metrics}, {saved}"
-
-
 def silent(hosts: Sequence[HostStatus]) -> list[str]:
     """`host 2 silent for 40s, compiling`: one line for all that do the same, and none for who only waits for them."""
     groups: dict[tuple[Activity, str], list[int]] = {}
@@ -105,9 +97,8 @@ def _row(attempt: AttemptSummary, count: Steps) -> list[str]:
 
 
 def _bar(seen: JobStatus, report: Progress, left: float | None) -> RenderableType:
-    text = told(report)
     if seen.steps is None:
-        return Text(text)
+        return Text(progress_in_words(report))
     assert report.step is not None
     done = min(report.step + 1, seen.steps)
     rest = "" if left is None else f", {clock(left)} left"
@@ -115,7 +106,7 @@ def _bar(seen: JobStatus, report: Progress, left: float | None) -> RenderableTyp
     line.add_row(
         ProgressBar(total=seen.steps, completed=done, width=BAR_WIDTH),
         Text(f"{100 * done // seen.steps} %"),
-        Text(f"{text.replace(f'step {report.step}', f'step {report.step} of {seen.steps}', 1)}{rest}"),
+        Text(f"{progress_in_words(report, seen.steps)}{rest}"),
     )
     return line
 

@@ -15,11 +15,12 @@ from rich.live import Live
 from rich.text import Text
 
 from prefect_tpu.flows.shell.durations import clock
-from prefect_tpu.flows.shell.picture import picture, progress, told
+from prefect_tpu.flows.shell.picture import picture, progress
 from prefect_tpu.infra.contract import Progress
 from prefect_tpu.infra.errors import PrefectTpuError
 from prefect_tpu.infra.launcher.news import News
 from prefect_tpu.infra.launcher.status import JobStatus, read_status
+from prefect_tpu.infra.launcher.wording import progress_in_words
 from prefect_tpu.infra.state import JobState
 
 PLAIN_SECONDS = 10.0  # between two lines about steps where nobody watches
@@ -70,7 +71,7 @@ class PlainDisplay:
         """Nothing: staging is told when it is done."""
 
     def _steps(self, attempt: int, report: Progress) -> None:
-        if time.monotonic() >= self._next and (text := told(report)):
+        if time.monotonic() >= self._next and (text := progress_in_words(report)):
             self._next = time.monotonic() + PLAIN_SECONDS
             self._line(attempt, text)
 

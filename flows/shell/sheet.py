@@ -18,6 +18,7 @@ from prefect_tpu.flows.shell.picture import STYLES, attempts, has_failed, pictur
 from prefect_tpu.infra import layout
 from prefect_tpu.infra.job import SliceJob
 from prefect_tpu.infra.launcher.status import HostStatus, JobStatus, read_status
+from prefect_tpu.infra.launcher.wording import metrics_in_words
 from prefect_tpu.infra.state import HostPhase, JobState
 from prefect_tpu.infra.storage import LocalStorage
 
@@ -71,7 +72,7 @@ def sheet(seen: JobStatus, job: SliceJob, storage: LocalStorage, now: float) -> 
     if seen.attempts:
         parts += [Text(), *attempts(seen.attempts)]
     if seen.failure is not None:
-        parts += [Text(), Text(f"{seen.failure.kind}: {seen.failure.message}", style=STYLES[seen.state])]
+        parts += [Text(), Text(str(seen.failure), style=STYLES[seen.state])]
     return Group(*parts, Text(), *(Text(line) for line in advice(seen)))
 
 
@@ -109,7 +110,7 @@ def _row(host: HostStatus) -> list[str | Text]:
         Text(_state(host), style="red" if has_failed(host) else ""),
         _number(report.step),
         _number(report.saved_step),
-        ", ".join(f"{name} {value:.4g}" for name, value in report.metrics.items()),
+        metrics_in_words(report.metrics),
     ]
 
 

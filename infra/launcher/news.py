@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from prefect_tpu.infra.job import AttemptSummary
+from prefect_tpu.infra.launcher.wording import end_in_words
 from prefect_tpu.infra.plan import HostPlan
 from prefect_tpu.infra.state import JobEvent, JobState, Observation, move
 
@@ -66,9 +67,7 @@ class Announcer:
         self._tell(seen.attempt, observation=seen)
 
     def ended(self, summary: AttemptSummary) -> None:
-        cause = summary.failure
-        text = "ended with its result" if cause is None else f"{cause.kind}: {cause.message}"
-        self._tell(summary.number, text=text, ended=summary)
+        self._tell(summary.number, text=end_in_words(summary.failure), ended=summary)
 
     def _tell(
         self,

@@ -113,7 +113,7 @@ def test_the_status_of_a_job_that_nobody_drives(shell: Shell, some: Any) -> None
 
 def test_the_status_of_a_failed_job_says_why_and_what_to_do(shell: Shell, some: Any) -> None:
     said = shell("status", "broken").out
-    assert "program_error: program_error it was." in said
+    assert "program_error on host 1: program_error it was." in said
     assert "Why: prefect-tpu logs broken --host 1 --tail 30" in said and "--name broken" in said
     assert shell("status", "later").lines[0].startswith("later · v6e-8 · queued")
 

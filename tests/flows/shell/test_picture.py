@@ -8,7 +8,7 @@ from io import StringIO
 import pytest
 from rich.console import Console, RenderableType
 
-from prefect_tpu.flows.shell.picture import picture, silent, told
+from prefect_tpu.flows.shell.picture import picture, silent
 from prefect_tpu.flows.shell.progress import Pace
 from prefect_tpu.infra.contract import Activity, Progress
 from prefect_tpu.infra.launcher.status import HostStatus, JobStatus
@@ -86,11 +86,6 @@ def test_who_is_silent_is_named_once_for_all_that_do_the_same() -> None:
     ]
     assert silent([*RUNNING, replace(one, phase=HostPhase.ENDED)]) == []
     assert drawn(picture(replace(SEEN, hosts=(one, other)), took=0.0))[-1] == "hosts 0, 1 silent for 40s, compiling"
-
-
-def test_a_report_in_words() -> None:
-    assert told(Progress()) == ""
-    assert told(Progress(step=3, saved_step=2, metrics={"a": 1.23456})) == "step 3, a 1.235, step 2 saved"
 
 
 def test_the_rest_takes_as_long_as_this_attempts_pace() -> None:

@@ -1,0 +1,27 @@
+"""How is it said in one line how far a program is, and how an attempt ended? The same in a log and on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from prefect_tpu.infra.contract import Progress
+from prefect_tpu.infra.errors import Failure
+
+
+def progress_in_words(progress: Progress, total: int | None = None) -> str:
+    """`step 41 of 60, loss 0.31, step 40 saved`; empty where there was no report."""
+    if progress.step is None:
+        return ""
+    of = "" if total is None else f" of {total}"
+    saved = "nothing saved yet" if progress.saved_step is None else f"step {progress.saved_step} saved"
+    return ", ".join(filter(None, [f"step {progress.step}{of}", metrics_in_words(progress.metrics), saved]))
+
+
+def metrics_in_words(metrics: Mapping[str, float]) -> str:
+    """`loss 0.31, accuracy 0.9`, in the program's own order."""
+    return ", ".join(f"{name} {value:.4g}" for name, value in metrics.items())
+
+
+def end_in_words(cause: Failure | None) -> str:
+    """Of an attempt. The message names the host where that matters."""
+    return "ended with its result" if cause is None else f"{cause.kind}: {cause.message}"

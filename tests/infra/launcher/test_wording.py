@@ -1,0 +1,32 @@
+"""One wording of progress and ends, whoever is told."""
+
+from __future__ import annotations
+
+import pytest
+
+from prefect_tpu.infra.contract import Progress
+from prefect_tpu.infra.errors import FailureKind
+from prefect_tpu.infra.launcher.wording import end_in_words, progress_in_words
+from prefect_tpu.infra.policy.failures import failure
+
+
+@pytest.mark.parametrize(
+    ("progress", "total", "words"),
+    [
+        (Progress(), 60, ""),
+        (Progress(step=3), None, "step 3, nothing saved yet"),
+        (Progress(step=3), 60, "step 3 of 60, nothing saved yet"),
+        (
+            Progress(step=3, saved_step=2, metrics={"a": 1.23456, "b": 2.0}),
+            None,
+            "step 3, a 1.235, b 2, step 2 saved",
+        ),
+    ],
+)
+def test_progress(progress: Progress, total: int | None, words: str) -> None:
+    assert progress_in_words(progress, total) == words
+
+
+def test_ends() -> None:
+    assert end_in_words(None) == "ended with its result"
+    assert end_in_words(failure(FailureKind.HOST_LOST, "Host 1 is gone.", host=1)) == "host_lost: Host 1 is gone."
