@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import io
 import json
@@ -163,8 +164,9 @@ def _largest(parts: Mapping[str, Any]) -> str:
     sizes: dict[str, int] = {}
     for name, part in parts.items():
         sink = _Sink()
-        sink.take(part)
-        sizes[name] = sink.size
+        with contextlib.suppress(Exception):  # its owner may leave it at home: then it is none of the whole
+            sink.take(part)
+            sizes[name] = sink.size
     if not sizes:
         return ""
     name = max(sizes, key=lambda name: sizes[name])

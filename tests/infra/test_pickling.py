@@ -172,6 +172,25 @@ def test_what_is_too_large_is_named_with_its_size_and_where_it_belongs() -> None
         pickles(local(big), None)
 
 
+class Careful:
+    """Leaves its lock at home."""
+
+    def __init__(self, size: int) -> None:
+        self.lock, self.weights = threading.Lock(), np.zeros(size, np.uint8)
+
+    def __getstate__(self) -> Any:
+        return {"weights": self.weights}
+
+    def __call__(self) -> int:
+        return int(self.weights.size)
+
+
+def test_what_stays_at_home_does_not_hide_what_is_too_large() -> None:
+    assert called(Careful(3)) == 3
+    with pytest.raises(UsageError, match=r"'Careful' is 65 MiB with what it uses.*'weights' is 65 MiB of it"):
+        pickles(Careful(LARGE), None)
+
+
 def test_code_keeps_the_name_of_its_file_but_not_of_its_folder() -> None:
     with pytest.raises(TypeError) as caught:
         called(lambda: 1 + "a")  # type: ignore[operator]
