@@ -211,7 +211,8 @@ class Silence:
     def from_json(cls, raw: bytes | str) -> Silence:
         data = read_json(raw, "A host's silence")
         with reading("A host's silence"):
-            return cls(**_known(cls, data))
+            activity = Activity(data.get("activity", Activity.UNKNOWN))
+            return cls(**{**_known(cls, data), "silent_for": float(data["silent_for"]), "activity": activity.value})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -125,6 +125,11 @@ def ledger(attempt: int, writer: str, sequence: int) -> str:
     return f"{LEDGER}/{attempt}-{writer}-{sequence}.jsonl"
 
 
+def host_ledger(attempt: int, index: int, sequence: int) -> str:
+    """A host's part of the ledger; its first object says that its program has joined or reported."""
+    return ledger(attempt, f"host{index}", sequence)
+
+
 def drill(index: int) -> str:
     """Written just before a drill strikes, so that each strikes once in a job's life."""
     return f"{DRILLS}/{index}.json"

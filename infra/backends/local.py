@@ -202,10 +202,9 @@ class LocalBackend:
         mark = _mark(handle["output"], handle["attempt"])
         child = self._children.get((mark, host))
         has_ended = child is not None and child.poll() is not None
-        raw = LocalStorage(handle["output"]).get(layout.started(handle["attempt"], host))
-        if raw is None:
+        pid = _runner(handle, host)
+        if pid is None:
             return False if has_ended else None
-        pid = contract.read_json(raw, "started.json")["pid"]
         return not has_ended if child is not None and child.pid == pid else is_alive(pid, mark)
 
     async def logs(
@@ -228,11 +227,11 @@ class LocalBackend:
         mark = _mark(handle["output"], handle["attempt"])
         for host in range(handle["hosts"]):
             child = self._children.get((mark, host))
-            raw = LocalStorage(handle["output"]).get(layout.started(handle["attempt"], host))
-            if raw is not None and is_alive(pid := contract.read_json(raw, "started.json")["pid"], mark):
+            pid = _runner(handle, host)
+            if pid is not None and is_alive(pid, mark):
                 with contextlib.suppress(ProcessLookupError):  # it ended since the look
                     os.kill(pid, signal.SIGTERM)
-            elif raw is None and child is not None:
+            elif pid is None and child is not None:
                 child.terminate()  # it has not claimed its host yet, and hears of it when it does
 
     async def forget(self, handle: Handle) -> None:
@@ -273,6 +272,14 @@ def _command(plan: HostPlan, host: int) -> tuple[str, ...]:
 
 def _mark(output: str, attempt: int) -> str:
     return f"{output}/{attempt}"
+
+
+def _runner(handle: Handle, host: int) -> int | None:
+    """The process that has claimed a host; None where none has."""
+    name = layout.started(handle["attempt"], host)
+    raw = LocalStorage(handle["output"]).get(name)
+    with contract.reading(name):
+        return None if raw is None else int(contract.read_json(raw, name)["pid"])
 
 
 def _last_words(handle: Handle, host: int) -> str:

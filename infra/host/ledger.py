@@ -38,7 +38,7 @@ class LedgerShipper:
         except FileNotFoundError:
             return
         if newline:
-            name = layout.ledger(self._attempt, f"host{self._host}", self._sequence)
+            name = layout.host_ledger(self._attempt, self._host, self._sequence)
             try:
                 self._storage.put_if_absent(name, whole + newline)
             except PlatformError as exc:  # the lines wait for the next time: a full disk must not end the program

@@ -63,7 +63,7 @@ class Peers:
 
     def _counts(self, other: int) -> bool:
         """A host whose program has joined or reported has an object in the ledger; one that has ended has a record."""
-        has_begun = self._get(layout.ledger(self._attempt, f"host{other}", 0)) is not None
+        has_begun = self._get(layout.host_ledger(self._attempt, other, 0)) is not None
         return has_begun and self._get(layout.record(self._attempt, other)) is None
 
     def _silence(self, other: int) -> Silence | None:

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from prefect_tpu.infra import contract, layout
-from prefect_tpu.infra.contract import Activity, HostRecord, Progress
+from prefect_tpu.infra.contract import Activity, HostRecord, Progress, Silence
 from prefect_tpu.infra.errors import Failure, NoSuchJob
 from prefect_tpu.infra.job import AttemptSummary, JobResult, SliceJob
 from prefect_tpu.infra.launcher import history
 from prefect_tpu.infra.launcher.lease import driver_of
 from prefect_tpu.infra.plan import HostPlan
-from prefect_tpu.infra.scratch import joined_after, read_json, read_progress
+from prefect_tpu.infra.scratch import joined_after, read_progress
 from prefect_tpu.infra.state import HostPhase, JobState
 from prefect_tpu.infra.storage import LocalStorage
 
@@ -157,15 +157,14 @@ def read_host(storage: LocalStorage, attempt: int, host: int) -> HostStatus:
         return _ended(host, raw, joined, progress)
     if storage.get(layout.started(attempt, host)) is None:
         return HostStatus(host=host, phase=HostPhase.PENDING)
-    silent, activity = _silence(storage.path(layout.silence(attempt, host)))
-    silent = silent or _since_report(scratch / contract.Scratch.PROGRESS)
+    silence = _silence(storage, attempt, host)
     return HostStatus(
         host=host,
         phase=HostPhase.RUNNING,
         joined=joined,
         progress=progress,
-        silent_seconds=silent,
-        activity=activity,
+        silent_seconds=silence.silent_for if silence else _since_report(scratch / contract.Scratch.PROGRESS),
+        activity=Activity(silence.activity) if silence else None,
     )
 
 
@@ -184,13 +183,13 @@ def _ended(host: int, raw: bytes, joined: bool, progress: Progress) -> HostStatu
     )
 
 
-def _silence(path: Path) -> tuple[float | None, Activity | None]:
-    """Seconds without a step, and what the program does meanwhile; None where the host is not silent."""
-    found = read_json(path)
-    if found is None or not isinstance(found.get("silent_for"), int | float):
-        return None, None
-    activity = found.get("activity")
-    return float(found["silent_for"]), Activity(activity) if activity in list(Activity) else Activity.UNKNOWN
+def _silence(storage: LocalStorage, attempt: int, host: int) -> Silence | None:
+    """Of a host that makes no steps; None where it is not silent, or its file cannot be read."""
+    raw = storage.get(layout.silence(attempt, host))
+    try:
+        return None if raw is None else Silence.from_json(raw)
+    except contract.ContractError:
+        return None
 
 
 def _since_report(progress: Path) -> float | None:

@@ -193,7 +193,9 @@ def test_a_silence_that_cannot_be_read_is_none(hosts: Callable[..., list[Host]],
     host.reports(1)
     other.reports(1)
     look([host], 0.0)
-    for raw in (b"", b"{", b'{"version":1}', b'{"version":99,"silent_for":1.0}'):
+    long = f'"is_agreed":true,"silent_for":{9 * LIMIT}'
+    unknown = f'{{"version":1,{long},"activity":"dancing"}}'.encode()
+    for raw in (b"", b"{", b'{"version":1}', b'{"version":99,"silent_for":1.0}', unknown):
         storage.put(layout.silence(3, 1), raw)
         assert settle([host], 2 * LIMIT) == [False]
 
