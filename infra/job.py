@@ -9,7 +9,7 @@ from typing import Any
 
 from prefect_tpu.infra import contract, layout
 from prefect_tpu.infra.errors import Conflict, Failure, UsageError
-from prefect_tpu.infra.job_checks import check_count, check_environment, check_params, check_positive
+from prefect_tpu.infra.job_checks import check_count, check_environment, check_json, check_positive, cut
 
 PROGRAM_KINDS = ("function", "module", "file", "command")
 # How a job is carried out, not what it trains: once it has ended it may go on with other ones.
@@ -28,7 +28,6 @@ SETTINGS = frozenset(
         "drills",
     }
 )
-LONGEST_SHOWN = 60  # characters of a value in a message
 Json = Any  # what `json` reads and writes
 
 
@@ -53,7 +52,7 @@ class Program:
     def __post_init__(self) -> None:
         if self.kind not in PROGRAM_KINDS:
             raise UsageError(f"Program kind {self.kind!r} is not one of {', '.join(PROGRAM_KINDS)}.")
-        check_params(self.target, self.params)
+        check_json(self.target, self.params)
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Program:
@@ -276,9 +275,8 @@ def _difference_by_name(what: str, stored: dict[str, Any], asked: dict[str, Any]
 
 
 def _short(value: Any) -> str:
-    """As JSON, which is what a person wrote, or its beginning."""
-    text = json.dumps(value)
-    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
+    """As JSON, which is what a person wrote."""
+    return cut(json.dumps(value))
 
 
 def with_payload(program: Program, sha256: str) -> Program:

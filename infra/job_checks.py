@@ -14,10 +14,10 @@ LONGEST_SHOWN = 60  # characters of a value in a message
 OWN_VARIABLES = frozenset({Env.PLAN, Env.HOST, Env.SCRATCH, Env.RUNNER, Env.STARTED, Env.ATTEMPT})
 
 
-def check_params(target: str, params: Any) -> None:
+def check_json(target: str, params: Any) -> None:
     """Keyword arguments that JSON gives back as they are."""
     if not isinstance(params, dict):
-        raise UsageError(f"The parameters of {target!r} are {_shown(params)}: give them by name, as {{'steps': 100}}.")
+        raise UsageError(f"The parameters of {target!r} are {shown(params)}: give them by name, as {{'steps': 100}}.")
     try:
         wrong = _not_json("", params)
         size = 0 if wrong else len(json.dumps(params))
@@ -53,10 +53,10 @@ def _not_json(place: str, value: Any) -> str | None:
 def check_environment(env: Any) -> None:
     """What a system can hand to a process, and is not ours; found here, not by each host in turn."""
     if not isinstance(env, dict):
-        raise UsageError(f"env is {_shown(env)}: give variables by name, as {{'NAME': 'text'}}.")
+        raise UsageError(f"env is {shown(env)}: give variables by name, as {{'NAME': 'text'}}.")
     for name, value in env.items():
         if not isinstance(name, str) or not isinstance(value, str):
-            raise UsageError(f"env has {name!r}={_shown(value)}: names and values are text, so write {str(value)!r}.")
+            raise UsageError(f"env has {name!r}={shown(value)}: names and values are text, so write {str(value)!r}.")
         if not name or "=" in name or "\0" in f"{name}{value}":
             raise UsageError(f"env has {name!r}={value!r}, which is no environment variable: use names without '='.")
         if name in OWN_VARIABLES:
@@ -66,19 +66,24 @@ def check_environment(env: Any) -> None:
 def check_positive(name: str, value: Any) -> None:
     """A time."""
     if not _is_number(value) or not 0 < value < math.inf:
-        raise UsageError(f"{name} is {_shown(value)}: give a number of seconds above 0.")
+        raise UsageError(f"{name} is {shown(value)}: give a number of seconds above 0.")
 
 
 def check_count(name: str, value: Any) -> None:
     """How often something may happen."""
     if not _is_number(value) or value != value // 1 or value < 0:
-        raise UsageError(f"{name} is {_shown(value)}: give a whole number, 0 or more.")
+        raise UsageError(f"{name} is {shown(value)}: give a whole number, 0 or more.")
 
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _shown(value: Any) -> str:
-    text = repr(value)
+def shown(value: Any) -> str:
+    """A value in a message."""
+    return cut(repr(value))
+
+
+def cut(text: str) -> str:
+    """All of it, or its beginning."""
     return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"

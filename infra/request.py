@@ -81,6 +81,7 @@ def imagine(request: Request) -> tuple[SliceJob, packing.Packed]:
 
 def _checked(request: Request, storage: LocalStorage) -> packing.Packed:
     _check_output(open_storage(request.output).root)
+    _check_accelerators(request)
     _check_drills(request)
     packed = _pack(request)
     _check_free(storage, _job(request, packed, data={}), request.data)
@@ -104,10 +105,13 @@ def _check_output(output: Path) -> None:
         raise UsageError(f"Output {output} cannot be written: {there} forbids it. Change that or name another folder.")
 
 
-def _check_drills(request: Request) -> None:
-    """A drill on a host that no slice has would never strike, and nobody would notice."""
+def _check_accelerators(request: Request) -> None:
     for wrong in (name for name in request.accelerators if not isinstance(name, str)):
         raise UsageError(f"Accelerator {wrong!r} is no text: give a name such as 'v6e-16' or 'cpu'.")
+
+
+def _check_drills(request: Request) -> None:
+    """A drill on a host that no slice has would never strike, and nobody would notice."""
     dialect = request.settings.get("dialect", "google")
     hosts = {name: resolve(name, dialect=dialect).hosts for name in request.accelerators}
     for drill in map(parse_drill, request.settings.get("drills", ())):

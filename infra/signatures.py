@@ -10,6 +10,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from prefect_tpu.infra.errors import UsageError
+from prefect_tpu.infra.job_checks import shown
 
 # What a value that JSON can carry may be given for: Python takes a whole number for a float, but no text for either.
 _FITS = {
@@ -28,7 +29,6 @@ _JSON_WORDS = {
     "list": "a list",
     "dict": "an object",
 }
-_LONGEST_VALUE = 60
 _WRITTEN_OUT = ast.Constant | ast.List | ast.Tuple | ast.Dict | ast.Set | ast.JoinedStr
 
 
@@ -156,12 +156,11 @@ def _check_type(function: str, parameter: Parameter, value: object) -> None:
     kind = type(value).__name__
     if parameter.types is None or kind not in _JSON_WORDS or any(kind in _FITS[name] for name in parameter.types):
         return
-    shown = repr(value) if len(repr(value)) <= _LONGEST_VALUE else f"{repr(value)[:_LONGEST_VALUE]}…"
     wanted = " or ".join(sorted(parameter.types))
     advice = f"in a shell quote it twice, {parameter.name}='\"{value}\"'" if parameter.types == {"str"} else "give one"
     raise UsageError(
-        f"Parameter {parameter.name!r} of {function} is {shown}, {_JSON_WORDS[kind]}, and {function} takes {wanted}:"
-        f" {advice}."
+        f"Parameter {parameter.name!r} of {function} is {shown(value)}, {_JSON_WORDS[kind]}, and {function} takes"
+        f" {wanted}: {advice}."
     )
 
 

@@ -13,7 +13,7 @@ from prefect_tpu.infra.job_checks import (
     OWN_VARIABLES,
     check_count,
     check_environment,
-    check_params,
+    check_json,
     check_positive,
 )
 
@@ -40,11 +40,11 @@ def endless() -> list[Any]:
 )
 def test_parameters_that_json_does_not_give_back_are_named(params: Any, says: str) -> None:
     with pytest.raises(UsageError, match=rf"The parameters of 'm:f' .*{says}"):
-        check_params("m:f", params)
+        check_json("m:f", params)
 
 
 def test_parameters_that_json_gives_back_pass() -> None:
-    check_params("m:f", {"a": None, "b": [1, 2.5, "text", True, {"deep": ()}], "c": 10**40})
+    check_json("m:f", {"a": None, "b": [1, 2.5, "text", True, {"deep": ()}], "c": 10**40})
 
 
 @pytest.mark.parametrize(
