@@ -53,7 +53,13 @@ class LocalStorage:
     """`Storage` on this machine's disk."""
 
     def __init__(self, root: Path | str) -> None:
-        self.root = Path(os.path.abspath(Path(root).expanduser()))
+        try:
+            self.root = Path(os.path.abspath(Path(root).expanduser()))
+        except FileNotFoundError as exc:
+            raise UsageError(
+                f"Output {str(root)!r} is relative, and the folder this process is in was deleted: change to one that"
+                " is there, or give an absolute path."
+            ) from exc
 
     @property
     def url(self) -> str:

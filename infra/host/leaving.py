@@ -7,6 +7,7 @@ import contextlib
 import os
 import sys
 import threading
+import traceback
 
 from prefect_tpu.infra.contract import ExitCode
 
@@ -25,6 +26,16 @@ def leave(code: int, patience: float = PATIENCE) -> None:
     if code == ExitCode.PREEMPTED:
         _shut_down_jax()
     os._exit(code)
+
+
+def leave_as_fork(error: BaseException | None) -> None:
+    """With the code that a script's child would have, and without the exit handlers, which are its parent's to run."""
+    code = error.code if isinstance(error, SystemExit) else error and 1
+    with contextlib.suppress(Exception):  # the program may have closed it
+        if error is not None and not isinstance(error, SystemExit):
+            traceback.print_exception(error)
+    _flush()
+    os._exit((code or 0) & 0xFF if isinstance(code, int | None) else 1)
 
 
 def _leave_threads_behind(patience: float) -> None:

@@ -12,7 +12,7 @@ import importlib.util
 import os
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,7 @@ from prefect_tpu.infra.contract import Env, ExitCode, Payload, ProgramError, Scr
 from prefect_tpu.infra.drills import Moment
 from prefect_tpu.infra.errors import CouldNotJoin, Preempted, WrongSlice
 from prefect_tpu.infra.host import payload, values
-from prefect_tpu.infra.host.leaving import leave
+from prefect_tpu.infra.host.leaving import leave, leave_as_fork
 from prefect_tpu.infra.host.lost_peer import is_lost_peer, message
 from prefect_tpu.infra.host.out_of_memory import is_out_of_memory
 from prefect_tpu.infra.job import Program
@@ -44,7 +44,8 @@ def main() -> None:
         if plan.program.kind == "command":
             _become(plan.program)
         answer_with_stacks(scratch)  # not a command: what takes this process's place would not know
-        value = load(plan.program, scratch / WORK)(**plan.program.params)
+        with _forks_end_here():
+            value = load(plan.program, scratch / WORK)(**plan.program.params)
         outcome = _done(value, scratch)
     except Preempted:
         outcome = {"exit_code": ExitCode.PREEMPTED}
@@ -60,6 +61,17 @@ def _rehearse(plan: HostPlan) -> None:
     """Where a drill may strike before the program's first line."""
     host, runner, started = (os.environ[name] for name in (Env.HOST, Env.RUNNER, Env.STARTED))
     Rehearsal(plan, int(host), int(runner), float(started)).strike(Moment.START)
+
+
+@contextlib.contextmanager
+def _forks_end_here() -> Iterator[None]:
+    """A child that the program forked, and that comes back from it, is not the program: its end is none of a host's."""
+    own = os.getpid()
+    try:
+        yield
+    finally:
+        if os.getpid() != own:
+            leave_as_fork(sys.exception())
 
 
 def load(program: Program, work: Path) -> Callable[..., Any]:

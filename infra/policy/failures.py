@@ -11,7 +11,7 @@ import signal
 from collections.abc import Iterable
 from dataclasses import replace
 
-from prefect_tpu.infra.contract import ExitCode, HostRecord, KilledBy, StopReason
+from prefect_tpu.infra.contract import ExitCode, HostRecord, KilledBy, ProgramError, StopReason
 from prefect_tpu.infra.errors import CouldNotJoin, Failure, FailureKind
 from prefect_tpu.infra.policy import stalls
 from prefect_tpu.infra.state import HostObservation, Observation
@@ -234,10 +234,15 @@ def _is_crash(record: HostRecord) -> bool:
 def _error_line(host: HostObservation) -> str:
     record = host.record
     if record and record.error:
-        return f"{record.error.type}: {record.error.message}".strip()
+        return _said(record.error)
     if record and record.program_signal:
         return f"The program died of {_signal_name(record.program_signal)}."
     return f"The program ended with exit code {record.program_code if record else None}."
+
+
+def _said(error: ProgramError) -> str:
+    """As Python says it; many an assertion has no message."""
+    return f"{error.type}: {error.message}".strip() if error.message else error.type
 
 
 def _describe(host: HostObservation) -> str:
@@ -253,9 +258,7 @@ def _describe(host: HostObservation) -> str:
     if record.killed_by:
         parts.append(f"killed by {record.killed_by}")
     if record.error:
-        parts.append(
-            f"{record.error.type}: {record.error.message.splitlines()[0] if record.error.message else ''}"[:200]
-        )
+        parts.append(_said(record.error).splitlines()[0][:200])
     return ", ".join(parts)
 
 

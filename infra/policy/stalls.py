@@ -39,5 +39,12 @@ def message(stalled: Sequence[HostRecord]) -> str:
     if shown.progress.step is None:
         who = f"none was ever reported; host {shown.host} stood still"
     at = f", in {shown.silence.where}" if shown.silence and shown.silence.where else ""
-    place = layout.stacks(shown.attempt, shown.host).replace(f"/hosts/{shown.host}/", "/hosts/*/")
-    return f"No host made a step for {span}; {who}{at}; the stacks of all hosts are in {place}."
+    return f"No host made a step for {span}; {who}{at}; {_stacks(stalled)}."
+
+
+def _stacks(stalled: Sequence[HostRecord]) -> str:
+    """Where they are kept; a program that changed the signal's handler, or stands stopped, has given none."""
+    if not any(record.silence and record.silence.where for record in stalled):
+        return "asked for stacks, no program answered"
+    place = layout.stacks(stalled[0].attempt, stalled[0].host).replace(f"/hosts/{stalled[0].host}/", "/hosts/*/")
+    return f"the stacks of all hosts are in {place}"

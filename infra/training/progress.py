@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -21,7 +24,7 @@ class ProgressFiles:
 
     def __init__(self, scratch: Path | None, started: float) -> None:
         self._scratch, self._started = scratch, started
-        self._lock = threading.Lock()
+        self._lock, self._is_failing = threading.Lock(), False
         self.current = Progress()
 
     def update(self, **changes: object) -> None:
@@ -29,7 +32,8 @@ class ProgressFiles:
         with self._lock:
             self.current = replace(self.current, **changes)  # type: ignore[arg-type]
             if self._scratch is not None:
-                overwrite(self._scratch / Scratch.PROGRESS, contract.write_json(asdict(self.current)))
+                with self._surviving():
+                    overwrite(self._scratch / Scratch.PROGRESS, contract.write_json(asdict(self.current)))
 
     def after(self, moment: float) -> float:
         """Seconds from the runner's start to a moment of the monotonic clock."""
@@ -39,8 +43,19 @@ class ProgressFiles:
         """Append one event with the seconds since the runner started; facts may have any name."""
         if self._scratch is None:
             return
-        with self._lock:
+        with self._lock, self._surviving():
             add_event(self._scratch, name, self.after(time.monotonic()), **facts)
+
+    @contextmanager
+    def _surviving(self) -> Iterator[None]:
+        """A full disk must not end a training; whoever watches it sees that it is silent, and its log says why."""
+        try:
+            yield
+            self._is_failing = False
+        except OSError as exc:
+            if not self._is_failing:  # else a line ten times a second
+                sys.stderr.write(f"prefect-tpu: a report cannot be written and nobody sees it: {exc}\n")
+            self._is_failing = True
 
 
 _files: ProgressFiles | None = None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -69,3 +71,18 @@ def test_a_long_file_of_events_is_not_read_to_its_end(tmp_path: Path) -> None:
     assert joined_after(tmp_path) == 1.5
     (tmp_path / Scratch.EVENTS).write_text(steps + joined)
     assert joined_after(tmp_path) is None
+
+
+def test_processes_that_write_the_same_file_do_not_meet(tmp_path: Path) -> None:
+    code = """if True:
+        import sys
+        from pathlib import Path
+        from prefect_tpu.infra.scratch import overwrite
+        for number in range(2000):
+            overwrite(Path(sys.argv[1]), sys.argv[2].encode() * 100)
+    """
+    path = tmp_path / "file.json"
+    writers = [subprocess.Popen([sys.executable, "-c", code, str(path), word]) for word in "ab"]
+    assert [writer.wait(timeout=60) for writer in writers] == [0, 0]
+    assert path.read_bytes() in (b"a" * 100, b"b" * 100)
+    assert list(tmp_path.iterdir()) == [path]

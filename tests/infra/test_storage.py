@@ -182,6 +182,15 @@ def test_what_the_disk_refuses_is_a_platform_error_that_names_the_file(storage: 
     assert files(storage) == ["a", "file"]
 
 
+def test_a_relative_output_in_a_folder_that_was_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(UsageError, match="Output 'out' is relative, and the folder this process is in was deleted"):
+        open_storage("out")
+    assert open_storage(str(tmp_path)).url == str(tmp_path)
+
+
 def test_an_output_is_a_folder_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert open_storage("out").url == str(tmp_path / "out")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -138,6 +139,26 @@ def test_how_a_program_leaves(
         assert outcome["error"]["traceback"] in ended.stderr
 
 
+@pytest.mark.parametrize(
+    ("child", "code"),
+    [("return 'child'", 0), ("1 / 0", 1), ("sys.exit()", 0), ("sys.exit(7)", 7), ("sys.exit('no more')", 1)],
+)
+def test_a_forked_child_that_comes_back_is_not_the_program(
+    tmp_path: Path, make_plan: Callable[..., HostPlan], child: str, code: int
+) -> None:
+    forks = f"""
+import os, sys
+def main(how):
+    pid = os.fork()
+    if pid == 0:
+        {child}
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+"""
+    ended, outcome = run(tmp_path, make_plan(program=program("forks")), forks)
+    assert (ended.returncode, outcome["exit_code"]) == (0, ExitCode.DONE), ended.stderr
+    assert json.loads((tmp_path / "scratch" / Scratch.VALUE).read_text()) == code
+
+
 def test_what_a_sent_function_raises_travels_itself(
     tmp_path: Path, storage: LocalStorage, make_plan: Callable[..., HostPlan]
 ) -> None:
@@ -176,11 +197,11 @@ def program(how: str) -> Program:
     return Program(kind="file", target="train.py:main", params={"how": how})
 
 
-def run(tmp_path: Path, plan: HostPlan) -> tuple[subprocess.CompletedProcess[str], dict[str, Any]]:
+def run(tmp_path: Path, plan: HostPlan, text: str = PROGRAM) -> tuple[subprocess.CompletedProcess[str], dict[str, Any]]:
     """The process's end, and its own account of it; empty where it left none."""
     work = tmp_path / "scratch" / "work"
     work.mkdir(parents=True, exist_ok=True)
-    (work / "train.py").write_text(PROGRAM)
+    (work / "train.py").write_text(text)
     (tmp_path / "plan.json").write_bytes(plan.to_json())
     own = {
         Env.PLAN: tmp_path / "plan.json",

@@ -193,6 +193,7 @@ def test_every_kind_says_whether_to_try_again_and_what_to_do(kind: str, retryabl
         ([by_signal(0, 11)], "The program died of SIGSEGV."),
         ([by_signal(0, 63)], "killed by signal 63."),
         ([raised(0)], "ValueError: bad shape"),
+        ([ended(0, 80, error=ProgramError(type="AssertionError", message="", traceback=""))], "AssertionError"),
         ([ended(0, 80, program_code=3)], "The program ended with exit code 3."),
         ([gone(0, disruption="node deleted")], "The platform took the host away: node deleted."),
         ([told(0, 81, StopReason.NOTICE, progress=Progress(saved_step=40))], "(step 40 saved)"),
@@ -210,7 +211,7 @@ def test_every_kind_says_whether_to_try_again_and_what_to_do(kind: str, retryabl
 )
 def test_the_message_names_what_happened(hosts: list[HostObservation], message: str) -> None:
     found = classify(Observation(attempt=1, hosts=tuple(hosts)))
-    assert found is not None and message in found.message
+    assert found is not None and message in found.message and not found.message.endswith(":")
 
 
 def test_the_evidence_has_one_line_per_failed_host() -> None:
@@ -221,7 +222,7 @@ def test_the_evidence_has_one_line_per_failed_host() -> None:
     assert found is not None
     assert found.evidence == (
         "host 1: exit 80, ValueError: first", "host 2: no record, signal 9", "host 3: exit 80, SIGSEGV",
-        "host 4: no record", "host 5: exit 81, SIGKILL, notice, killed by grace", "host 6: exit 80, ValueError: ",
+        "host 4: no record", "host 5: exit 81, SIGKILL, notice, killed by grace", "host 6: exit 80, ValueError",
     )  # fmt: skip
 
 

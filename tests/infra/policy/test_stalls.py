@@ -44,7 +44,13 @@ def test_who_stopped_first(records: list[HostRecord], host: int | None) -> None:
 def test_hosts_without_an_account_of_their_silence_go_by_their_steps() -> None:
     bare = [HostRecord(attempt=1, host=h, exit_code=86, progress=Progress(step=3 - h)) for h in (0, 1)]
     assert stopped_first(bare) == 1
-    assert message(bare).startswith("No host made a step for too long; host 1 stopped first, after step 2; the stacks")
+    assert message(bare).startswith("No host made a step for too long; host 1 stopped first, after step 2; asked")
+
+
+def test_where_no_stacks_were_given_none_are_promised() -> None:
+    assert message([record(0, 5, where=""), record(1, 4, where="")]) == (
+        "No host made a step for 60 s; host 1 stopped first, after step 4; asked for stacks, no program answered."
+    )
 
 
 def test_the_message_has_the_shortest_silence_and_the_place() -> None:

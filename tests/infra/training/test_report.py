@@ -189,3 +189,16 @@ def test_a_step_that_is_no_whole_number_is_refused(program: Program, step: Any) 
 def test_a_step_may_be_a_whole_number_of_any_library(program: Program) -> None:
     program.step(numpy.int64(4), 0.1)  # type: ignore[arg-type]
     assert program.progress["step"] == 4
+
+
+def test_a_disk_that_takes_no_reports_does_not_end_the_program(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = ProgressFiles(tmp_path / "not there", 0.0)
+    for step in range(3):
+        files.update(step=step)
+        files.event(Event.STEP, step=step)
+    assert capsys.readouterr().err.count("a report cannot be written and nobody sees it: [Errno 2]") == 1
+    (tmp_path / "not there").mkdir()
+    files.update(step=3)
+    assert contract.read_json((tmp_path / "not there" / Scratch.PROGRESS).read_bytes(), "progress")["step"] == 3
