@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +146,40 @@ class Machine:
             for process in left:
                 process.kill()
             psutil.wait_procs(left, timeout=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a command of the shell ended and what it wrote."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+    @property
+    def lines(self) -> list[str]:
+        return self.out.splitlines()
+
+
+@pytest.fixture
+def prefect_tpu(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ended]:
+    """Runs `prefect-tpu WORDS…` in this process."""
+    from prefect_tpu.flows.cli import main
+
+    def run(*words: str | os.PathLike[str]) -> Ended:
+        capsys.readouterr()
+        with monkeypatch.context() as streams, pytest.raises(SystemExit) as left:
+            for name in ("stdout", "stderr"):
+                streams.setattr(sys, name, getattr(sys, name))  # the command wraps them for good
+            main([os.fspath(word) for word in words])
+        written = capsys.readouterr()
+        return Ended(int(left.value.code or 0), written.out, written.err)
+
+    return run
 
 
 @pytest.fixture

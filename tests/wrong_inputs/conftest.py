@@ -1,8 +1,7 @@
-"""A folder to call from, the shell command in this process, and what a wrong call must look like."""
+"""A folder to call from, with programs and data in it, and the shell command there."""
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,17 +13,6 @@ import pytest
 sys.path.append(str(Path(__file__).parent))  # tests are no package; `places` is for this folder
 
 from places import PROGRAMS, lay_out  # noqa: E402
-
-from prefect_tpu.flows.cli import main  # noqa: E402
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What a call of the shell command left: its exit code and what it wrote."""
-
-    code: int
-    out: str
-    err: str
 
 
 @dataclass(frozen=True)
@@ -55,20 +43,6 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
 
 
 @pytest.fixture
-def shell(place: Place, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., Answer]:
-    """`prefect-tpu WORDS…` in this process."""
-
-    def call(*words: str | os.PathLike[str]) -> Answer:
-        monkeypatch.setattr(sys, "argv", ["prefect-tpu", *map(os.fspath, words)])
-        monkeypatch.setattr(sys, "stderr", sys.stderr)  # the command replaces it for good
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as left:
-            main()
-        out, err = capsys.readouterr()
-        return Answer(code=_code(left.value.code), out=out, err=err)
-
-    return call
-
-
-def _code(code: Any) -> int:
-    return code if isinstance(code, int) else int(code is not None)
+def shell(place: Place, prefect_tpu: Callable[..., Any]) -> Callable[..., Any]:
+    """Runs a command line from that folder."""
+    return prefect_tpu

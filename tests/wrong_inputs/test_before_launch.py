@@ -118,7 +118,7 @@ def test_a_wrong_call_is_one_line_and_leaves_nothing(shell: Any, place: Any, cas
     words, *says = CASES[case]
     before = place.seen()
     answer = shell("run", *words.split(" "))
-    assert (answer.code, answer.out) == (2, ""), answer
+    assert (answer.status, answer.out) == (2, ""), answer
     (line,) = answer.err.splitlines()
     assert line.startswith("prefect-tpu: ") and line.endswith((".", "?"))
     for words in says:
@@ -128,14 +128,14 @@ def test_a_wrong_call_is_one_line_and_leaves_nothing(shell: Any, place: Any, cas
 
 def test_a_script_gets_the_same_as_one_object(shell: Any, place: Any) -> None:
     answer = shell("run", TRAIN, "-a", "v6e-17", "--json")
-    assert answer.code == 2 and answer.err == ""
+    assert answer.status == 2 and answer.err == ""
     assert json.loads(answer.out)["error"].startswith("Accelerator 'v6e-17' is not a named size")
 
 
 def test_a_value_nested_beyond_reading_is_text(shell: Any, place: Any) -> None:
     """What does not read as JSON is text; it must not be an error of Python's."""
     answer = shell("run", TRAIN, "-p", f"steps={DEEP}")
-    assert answer.code == 2
+    assert answer.status == 2
     assert "'steps' of main is" in answer.err and "Traceback" not in answer.err
 
 

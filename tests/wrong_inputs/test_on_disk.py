@@ -83,7 +83,7 @@ def test_damage_is_told_with_its_file_and_left_as_it_is(shell: Any, place: Any, 
     storage.put(name, damaged)
     before = place.seen()
     answer = shell(*RUN)
-    assert answer.code == 3 and answer.out == "", answer
+    assert answer.status == 3 and answer.out == "", answer
     (line,) = (line for line in answer.err.splitlines() if line.startswith("prefect-tpu: "))
     assert line.count(says) == 1 and line.endswith(f"The file is {storage.url}/{name}."), line
     assert "Traceback" not in answer.err and answer.err.count(says) == 1
@@ -126,7 +126,7 @@ def test_a_name_that_is_taken_is_refused_with_what_differs(shell: Any, place: An
     before = place.seen(), storage.get(layout.JOB)
     program = [] if words and words[0].endswith(":main") else ["train.py:main"]
     answer = shell("run", *program, *words, "--name", NAME, "--data", "table=table.csv")
-    assert (answer.code, answer.out) == (2, ""), answer
+    assert (answer.status, answer.out) == (2, ""), answer
     (line,) = answer.err.splitlines()
     assert line.startswith(f"prefect-tpu: Job {NAME!r} exists and was asked for differently: ")
     assert line.count(says) == 1, line
@@ -141,5 +141,5 @@ def test_a_damaged_lease_is_as_good_as_none(shell: Any, place: Any, raw: bytes) 
     storage = ended(place.output, "succeeded")
     storage.put(layout.LEASE, raw)
     answer = shell(*RUN)
-    assert answer.code == 0, answer
+    assert answer.status == 0, answer
     assert storage.get(layout.LEASE) is None

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from prefect_tpu.flows.cli import main
 from prefect_tpu.infra import contract, layout
 from prefect_tpu.infra.contract import HostRecord, Progress, Scratch
 from prefect_tpu.infra.errors import FailureKind
@@ -22,41 +19,16 @@ from prefect_tpu.infra.policy.failures import failure
 from prefect_tpu.infra.storage import LocalStorage
 
 
-@dataclass(frozen=True)
-class Ended:
-    """How a command ended and what it wrote."""
-
-    status: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-    @property
-    def lines(self) -> list[str]:
-        return self.out.splitlines()
-
-
 @pytest.fixture
 def output(tmp_path: Path) -> Path:
     return tmp_path / "jobs"
 
 
 @pytest.fixture
-def shell(output: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Ended]:
+def shell(output: Path, prefect_tpu: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     """Runs a command line against the test's own output."""
     monkeypatch.setenv("PREFECT_TPU_OUTPUT", str(output))
-    monkeypatch.setattr(sys, "stderr", sys.stderr)  # the command wraps it; put back what was there
-
-    def run(*words: str) -> Ended:
-        with pytest.raises(SystemExit) as left:
-            main(words)
-        written = capsys.readouterr()
-        return Ended(int(left.value.code or 0), written.out, written.err)
-
-    return run
+    return prefect_tpu
 
 
 class Jobs:
