@@ -6,6 +6,7 @@ Decides nothing itself: `step` does, over the facts that are gathered here.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 import anyio
 import anyio.to_thread
@@ -58,6 +59,7 @@ class Performer:
         self.is_leaving = False
         self._ledger = Ledger(storage)
         self._lacking: int | None = None  # the attempt that was planned, has no host yet and no slice
+        self._outcomes: dict[int, AttemptSummary] = {}  # as they were read: none ever changes
         self._next_prune = 0.0
         self._backed_off_after = 0
 
@@ -71,14 +73,16 @@ class Performer:
 
     def _view(self) -> View:
         numbers = history.attempt_numbers(self.storage)
-        ended = history.ended_of_round(self.storage)
+        first = history.first_of_round(self.storage)
+        outcomes = (self._outcome(number) for number in numbers if number >= first)
+        ended = tuple(outcome for outcome in outcomes if outcome is not None)
         return View(
             job=self.job,
             offers=self.slice.offers.all,
             ended=ended,
             last_number=max(numbers, default=0),
             since_last_end=time.time() - (ended[-1].ended or 0.0) if ended else 0.0,
-            live=self.live(),
+            live=self._live(numbers),
             refused=self.slice.offers.refused,
             held=self.slice.offer,
             waited=self.slice.offers.waited,
@@ -87,18 +91,32 @@ class Performer:
 
     def live(self) -> Live | None:
         """The attempt that has a plan and no outcome."""
-        numbers = history.attempt_numbers(self.storage)
-        if not numbers or history.read_outcome(self.storage, numbers[-1]) is not None:
+        return self._live(history.attempt_numbers(self.storage))
+
+    def _live(self, numbers: Sequence[int]) -> Live | None:
+        if not numbers or self._outcome(numbers[-1]) is not None:
             return None
         plan = history.read_plan(self.storage, numbers[-1])
         if self.following is not None:
             return self.following.live(plan)
         return Live(number=plan.attempt, accelerator=plan.accelerator, is_lacking=plan.attempt == self._lacking)
 
+    def _outcome(self, number: int) -> AttemptSummary | None:
+        """Each is read once: a job may have hundreds of attempts, and is looked at several times a second."""
+        if number not in self._outcomes and (found := history.read_outcome(self.storage, number)) is not None:
+            self._outcomes[number] = found
+        return self._outcomes.get(number)
+
     def number(self, action: Action) -> int:
         """Of the attempt that the action is about."""
         numbers = history.attempt_numbers(self.storage)
         return action.number if isinstance(action, Provision | Submit | Attach) else numbers[-1]
+
+    async def end(self) -> None:
+        """End whatever lives of the attempt that is followed, and write nothing of it."""
+        if self.following is not None:
+            await self.following.end()
+            self.following = None
 
     async def perform(self, action: Action) -> None:
         """Carry out what is due."""
