@@ -14,14 +14,15 @@ from prefect_tpu.infra.request import Request
 
 _SECRET = re.compile(r"key|token|secret|passw|credential|auth", re.IGNORECASE)
 _PLAIN = re.compile(r"[A-Za-z0-9_./]([ -~]*[!-9;-~])?")
-_NUMBER = re.compile(r"[\d.][\d.a-fxoA-FXO_:+-]*")
+_NUMBER = re.compile(r"[\d.][\d.a-fxoA-FXO_:+-]*|\d{4}-\d\d?-\d.*")  # or a time
+_TRUTHS = frozenset(("true", "false", "yes", "no", "on", "off", "y", "n", "null", ".inf", ".nan"))
 HIDDEN = "(hidden)"
 
 
 def written_plan(request: Request, *, as_json: bool) -> str:
     """What `run` would do, whole."""
     facts = _facts(preview(request), request)
-    return json.dumps(facts) if as_json else "\n".join(_lines(facts))
+    return json.dumps(facts) if as_json else "\n".join(lines(facts))
 
 
 def _facts(found: Preview, request: Request) -> dict[str, Any]:
@@ -63,32 +64,43 @@ def _without_secrets(env: Mapping[str, str]) -> dict[str, str]:
     return {name: HIDDEN if _SECRET.search(name) else value for name, value in env.items()}
 
 
-def _lines(value: Mapping[str, Any], indent: str = "") -> Iterator[str]:
-    for key, item in value.items():
+def lines(facts: Mapping[str, Any], indent: str = "") -> Iterator[str]:
+    """Facts as YAML reads them: by name, in their order, text bare where it stays the same text."""
+    for name, item in facts.items():
+        key = f"{indent}{_scalar(name)}"
         if isinstance(item, Mapping) and item:
-            yield f"{indent}{key}:"
-            yield from _lines(item, f"{indent}  ")
-        elif key == "command":
-            yield f"{indent}{key}: {shlex.join(item)}"
-        elif isinstance(item, list | tuple) and any(isinstance(part, Mapping) for part in item):
-            yield f"{indent}{key}:"
+            yield f"{key}:"
+            yield from lines(item, f"{indent}  ")
+        elif name == "command":
+            yield f"{key}: {_scalar(shlex.join(item))}"
+        elif isinstance(item, list | tuple) and item and all(isinstance(part, Mapping) and part for part in item):
+            yield f"{key}:"
             for part in item:
-                first, *rest = _lines(part, f"{indent}    ")
+                first, *rest = lines(part, f"{indent}    ")
                 yield f"{indent}  - {first.strip()}"
                 yield from rest
         else:
-            yield f"{indent}{key}: {_scalar(item)}"
+            yield f"{key}: {_scalar(item)}"
 
 
 def _scalar(value: Any) -> str:
-    """As YAML reads it; text bare where it stays the same text."""
-    if isinstance(value, str) and _is_plain(value):
-        return value
-    return json.dumps(list(value) if isinstance(value, tuple) else value, ensure_ascii=False)
+    return value if isinstance(value, str) and _is_plain(value) else _flow(value)
 
 
 def _is_plain(text: str) -> bool:
     """Whether YAML reads the bare words as this text: no mark of its own, no number, no truth."""
-    if ": " in text or " #" in text or text.lower() in ("true", "false", "yes", "no", "on", "off", "null"):
+    if ": " in text or " #" in text or text.lower() in _TRUTHS:
         return False
     return _PLAIN.fullmatch(text) is not None and _NUMBER.fullmatch(text) is None
+
+
+def _flow(value: Any) -> str:
+    """In one line, as JSON; but for what YAML reads otherwise: numbers without a point, and what cannot be seen."""
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{_flow(name)}: {_flow(item)}' for name, item in value.items())}}}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_flow, value))}]"
+    written = json.dumps(value, ensure_ascii=False)
+    if isinstance(value, float) and "." not in written:
+        return written.replace("e", ".0e")
+    return "".join(char if char.isprintable() else f"\\U{ord(char):08x}" for char in written)

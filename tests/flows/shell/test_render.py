@@ -7,8 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+from hypothesis import example, given
+from hypothesis import strategies as st
 
-from prefect_tpu.flows.shell.render import _scalar
+from prefect_tpu.flows.shell.render import lines
 from prefect_tpu.infra import layout
 from prefect_tpu.infra.errors import FailureKind
 from prefect_tpu.infra.job import Program
@@ -81,25 +84,34 @@ def test_a_job_that_is_there(shell: Shell, jobs: Any) -> None:
     assert sorted(jobs.storage("old").root.rglob("*")) == [path for path in before if path.name != layout.RESULT]
 
 
-@pytest.mark.parametrize(
-    ("value", "written"),
-    [
-        ("v6e-16:spot", "v6e-16:spot"),
-        ("/out/a b", "/out/a b"),
-        ("a: b", '"a: b"'),
-        ("a #b", '"a #b"'),
-        ("12", '"12"'),
-        ("1.5e3", '"1.5e3"'),
-        ("yes", '"yes"'),
-        ("", '""'),
-        ("- a", '"- a"'),
-        ("é", '"é"'),
-        (None, "null"),
-        (True, "true"),
-        (1.5, "1.5"),
-        (("a",), '["a"]'),
-        ({}, "{}"),
-    ],
+texts = st.text(max_size=9) | st.text("-:#.,[]{}&*!|>'\"%@`?~= \t\nTe0123x_", max_size=9)
+scalars = texts | st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+facts = st.recursive(
+    scalars | st.lists(scalars, max_size=3),
+    lambda inner: st.dictionaries(texts, inner, max_size=3) | st.lists(st.dictionaries(texts, inner, max_size=3)),
+    max_leaves=9,
 )
-def test_scalars_read_back_as_what_they_were(value: Any, written: str) -> None:
-    assert _scalar(value) == written
+
+
+@given(st.dictionaries(texts.filter(lambda name: name != "command"), facts, max_size=4))
+@example(
+    {"a": ["12", "1.5e3", "0x1F", "1_0", "1:30", ".inf", "2001-1-14T2:59:43", "2001-01-14 02:59:43", "yes", "n", ""]}
+)
+@example({"b": ["v6e-16:spot", "/out/a b", "a: b", "a #b", "- a", "...", "é", "\x85\u2028\x7f", "64 hosts", "~"]})
+@example({"c": {"yes": "on", "a: b": 1e-05, "1": [1e22, {"x": 1e22}], "d": [{}, {"x": []}], "": [[]]}})
+def test_people_read_what_machines_read(told: dict[str, Any]) -> None:
+    assert yaml.safe_load("\n".join(lines(told)) or "{}") == told
+    for item in (part for value in told.values() if isinstance(value, list) for part in value):
+        assert yaml.safe_load("\n".join(lines({"x": item}))) == {"x": item}
+
+
+def test_text_stays_bare_where_it_can() -> None:
+    told = {"a": "v6e-16:spot", "b": "/out/a b", "c": "64 hosts", "command": ["sh", "-c", "a b"], "d": (), "e": ("x",)}
+    assert [*lines(told)] == [
+        "a: v6e-16:spot",
+        "b: /out/a b",
+        "c: 64 hosts",
+        "command: sh -c 'a b'",
+        "d: []",
+        'e: ["x"]',
+    ]
