@@ -47,7 +47,8 @@ def main(argv: Sequence[str]) -> int:
     descendants.adopt()
     runner = Runner(plan, host, storage, scratch, notice)
     record = runner.run(plan_path)
-    storage.put_if_absent(layout.record(plan.attempt, host), record.to_json())
+    if plan_path.exists():  # else somebody has deleted the job: a record would make its folder again
+        storage.put_if_absent(layout.record(plan.attempt, host), record.to_json())
     return record.exit_code
 
 

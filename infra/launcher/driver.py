@@ -136,6 +136,12 @@ class JobDriver:
                 f"Job {self.job.name!r} is driven by {self._successor} now: this process stood still for too long."
                 " Run the same name again to follow it."
             )
+        if not history.is_there(self.storage):
+            await self._hands.end()
+            raise PlatformError(
+                f"The folder of job {self.job.name!r} was deleted or moved away while it ran, so its hosts were ended:"
+                f" {self.storage.url}. Put it back and run the same name again to go on, or begin anew."
+            )
         rehearsed.obey(self.storage, self.job)
         await self.hear_wishes()
         return self._hands.next()

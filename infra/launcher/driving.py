@@ -193,6 +193,8 @@ async def _keep_renewing(lease: Lease, driver: JobDriver) -> None:
             if (successor := await anyio.to_thread.run_sync(lease.successor)) is not None:
                 driver.give_way(str(successor))
                 return
+            if not history.is_there(driver.storage):  # a lease would make its folder again
+                return
             await anyio.to_thread.run_sync(lease.renew)
         except PrefectTpuError as exc:
             log.warning("The lease could not be renewed: %s", exc)

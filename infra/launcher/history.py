@@ -47,6 +47,11 @@ def read_job(storage: LocalStorage) -> SliceJob | None:
         return None if raw is None else SliceJob.from_json(raw)
 
 
+def is_there(storage: LocalStorage) -> bool:
+    """Whether the job is still there; not once somebody has deleted its folder, or moved it away."""
+    return storage.get(layout.JOB) is not None
+
+
 def read_result(storage: LocalStorage) -> JobResult | None:
     """The job's end; None while it has none."""
     raw = storage.get(layout.RESULT)

@@ -94,6 +94,24 @@ def plan_of(job: Any) -> bytes:
     return plan
 
 
+# -- the job's folder is deleted -------------------------------------------------------------------
+
+
+def test_a_job_that_was_deleted_while_it_ran_ends_and_does_not_come_back(
+    make_job: Callable[..., Any], wait_until: Callable[..., None]
+) -> None:
+    job = make_job("counter.py:main", FOREVER)
+    driver = job.drive()
+    wait_until(lambda: job.is_counting, "the first steps")
+    folder = job.storage.root.rename(job.storage.root.with_name("elsewhere"))  # in one moment, unlike a deletion
+    assert driver.wait() != 0
+    assert "was deleted or moved away while it ran, so its hosts were ended" in driver.err
+    assert not job.storage.root.exists() and job.machine.left() == []
+    folder.rename(job.storage.root)
+    job.go_on()
+    assert outcomes(job.drive().result()) == ["host_lost", "succeeded"], "it was put back, and goes on"
+
+
 # -- a runner is killed ----------------------------------------------------------------------------
 
 
