@@ -1,32 +1,20 @@
-"""How did the job go? A table, the steps lost and done again, and the loss as a picture."""
+"""How did the job go? A table, and the steps lost and done again."""
 
 from __future__ import annotations
 
 import base64
-import contextlib
-import logging
-import math
-import threading
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
-from typing import TypeGuard
 
 from prefect_tpu.infra import layout
-from prefect_tpu.infra.contract import ContractError, Event, HostRecord
+from prefect_tpu.infra.contract import ContractError, HostRecord
 from prefect_tpu.infra.drills import Drill, DrillKind, Moment, parse_drill
 from prefect_tpu.infra.job import AttemptSummary, JobResult
 from prefect_tpu.infra.launcher.history import read_job
-from prefect_tpu.infra.launcher.ledger import Ledger
-from prefect_tpu.infra.launcher.news import Listener, News
 from prefect_tpu.infra.rehearsal import Note, read_note
 from prefect_tpu.infra.storage import LocalStorage
 
-log = logging.getLogger(__name__)
-PICTURE = "loss.png"
-LEADER = "host0"
-LOSS = "loss"  # the metric that is drawn
 TRACEBACK_LINES = 12
 
 
@@ -122,68 +110,6 @@ def markdown(result: JobResult, picture: Path | None) -> str:
 def _as_url(picture: Path) -> str:
     """The picture itself as a URL: whoever looks at the page may not see this machine's files."""
     return f"data:image/png;base64,{base64.b64encode(picture.read_bytes()).decode()}"
-
-
-def drawing_ahead(listen: Listener) -> Listener:
-    """The same listener, which at the first loss it hears of begins to load what `draw_loss` needs at the end."""
-    is_loading = False
-
-    def heard(news: News) -> None:
-        nonlocal is_loading
-        if not is_loading and news.observation is not None and LOSS in news.observation.progress.metrics:
-            is_loading = True
-            threading.Thread(target=_load_drawing, name="drawing", daemon=True).start()
-        listen(news)
-
-    return heard
-
-
-def _load_drawing() -> None:
-    """Most of a second, which costs nobody anything while the hosts train."""
-    with contextlib.suppress(Exception):  # told where something is drawn
-        import_module("matplotlib.figure")
-
-
-def draw_loss(result: JobResult) -> Path | None:
-    """`loss.png` in the job's output, a line per attempt; None where no loss was reported or it cannot be drawn."""
-    storage = LocalStorage(result.output)
-    curves = [(attempt, curve) for attempt in result.attempts if (curve := _losses(storage, attempt.number))]
-    if not curves:
-        return None
-    path = storage.path(PICTURE)
-    try:
-        _draw(f"{result.job}: {result.state}", curves, path)
-    except Exception as exc:  # a full disk, no memory, numbers beyond any axis: the job's end is worth more than that
-        log.warning("The picture %s could not be drawn: %s", path, exc)
-        return None
-    return path
-
-
-def _draw(title: str, curves: Sequence[tuple[AttemptSummary, list[tuple[int, float]]]], path: Path) -> None:
-    from matplotlib.figure import Figure  # slow to import, and only a run that has a loss needs it
-
-    figure = Figure(figsize=(8, 4.5), layout="constrained")
-    axes = figure.subplots()
-    for attempt, curve in curves:
-        label = f"attempt {attempt.number}: {attempt.outcome}"
-        (line,) = axes.plot([step for step, _ in curve], [loss for _, loss in curve], label=label)
-        if attempt.failure is not None:
-            axes.plot(*curve[-1], marker="x", color=line.get_color(), markersize=10, markeredgewidth=2)
-    axes.set(title=title, xlabel="step", ylabel="loss")
-    axes.legend()
-    axes.grid(alpha=0.3)
-    figure.savefig(path, dpi=120)
-
-
-def _losses(storage: LocalStorage, attempt: int) -> list[tuple[int, float]]:
-    """(step, loss) as the leader reported them."""
-    events = (event for event in Ledger(storage).read(attempt, LEADER) if event["event"] == Event.STEP)
-    found = [(event.get("step"), event.get(LOSS)) for event in events]
-    return [(step, float(loss)) for step, loss in found if isinstance(step, int) and _is_finite(loss)]
-
-
-def _is_finite(value: object) -> TypeGuard[float]:
-    return isinstance(value, int | float) and math.isfinite(value)
 
 
 def notes(result: JobResult) -> list[str]:

@@ -9,7 +9,8 @@ from prefect.artifacts import create_markdown_artifact
 from prefect.cache_policies import NO_CACHE
 
 from prefect_tpu.infra.job import JobResult
-from prefect_tpu.infra.summary import draw_loss, markdown
+from prefect_tpu.infra.loss_picture import draw_loss
+from prefect_tpu.infra.summary import markdown
 
 
 @task(name="collect_results", task_run_name="collect_results", cache_policy=NO_CACHE, persist_result=False)

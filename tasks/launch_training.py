@@ -8,7 +8,7 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from prefect_tpu.infra.launcher.driving import Driving
-from prefect_tpu.infra.summary import drawing_ahead
+from prefect_tpu.infra.loss_picture import drawing_ahead
 from prefect_tpu.tasks.progress_bar import showing_progress
 
 

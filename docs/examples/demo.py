@@ -19,7 +19,8 @@ from rich.console import Console
 from rich.table import Table
 
 import prefect_tpu
-from prefect_tpu.infra.summary import COLUMNS, PICTURE, rows
+from prefect_tpu.infra.loss_picture import PICTURE
+from prefect_tpu.infra.summary import COLUMNS, rows
 
 HERE = Path(__file__).parent
 STEPS = 240

@@ -21,9 +21,9 @@ from prefect_tpu.infra.job import JobResult, SliceJob
 from prefect_tpu.infra.launcher import history
 from prefect_tpu.infra.launcher.driving import Detach, drive_to_end, driving
 from prefect_tpu.infra.launcher.lease import driver_of
+from prefect_tpu.infra.loss_picture import draw_loss, drawing_ahead
 from prefect_tpu.infra.request import Request, job_folder, prepare
 from prefect_tpu.infra.storage import LocalStorage
-from prefect_tpu.infra.summary import draw_loss, drawing_ahead
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
