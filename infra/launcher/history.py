@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from prefect_tpu.infra import contract, layout
+from prefect_tpu.infra.conflicts import check_same
 from prefect_tpu.infra.errors import Failure, PlatformError
-from prefect_tpu.infra.job import AttemptSummary, JobResult, SliceJob, check_same
+from prefect_tpu.infra.job import AttemptSummary, JobResult, SliceJob
 from prefect_tpu.infra.launcher import rehearsed
 from prefect_tpu.infra.plan import HostPlan
 from prefect_tpu.infra.storage import LocalStorage, Storage

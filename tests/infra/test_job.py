@@ -1,4 +1,4 @@
-"""A job is complete at birth, survives JSON, and the same name never means two jobs."""
+"""A job is complete at birth and survives JSON."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from prefect_tpu.infra.contract import ContractError
-from prefect_tpu.infra.errors import Conflict, Failure, FailureKind, UsageError
+from prefect_tpu.infra.errors import Failure, FailureKind, UsageError
 from prefect_tpu.infra.job import (
     SETTINGS,
     AttemptSummary,
@@ -20,7 +20,6 @@ from prefect_tpu.infra.job import (
     Program,
     SliceJob,
     check_name,
-    check_same,
     name_from_run,
     with_payload,
 )
@@ -119,42 +118,6 @@ def test_parameters_that_are_no_json_are_refused(value: object) -> None:
 def test_an_unknown_kind_of_program_is_refused() -> None:
     with pytest.raises(UsageError, match="'notebook' is not one of function, module, file, command"):
         Program(kind="notebook", target="a.ipynb")
-
-
-def test_the_same_request_is_the_same_job(make_job: MakeJob) -> None:
-    check_same(make_job(), SliceJob.from_json(make_job().to_json()))
-    assert make_job(grace=20).to_json() != make_job().to_json()
-
-
-@pytest.mark.parametrize("value", [(1, 2), [(1,), {"a": (2,)}]])
-def test_parameters_that_json_changes_on_its_way_are_still_the_same(make_job: MakeJob, value: object) -> None:
-    job = make_job(program=Program(kind="module", target="m:f", params={"x": value}))
-    check_same(job, SliceJob.from_json(job.to_json()))
-
-
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"grace": 5.0, "env": {"A": "1"}}, r"env 'A' was not there and is \"1\"; grace was 30\.0 and is 5\.0"),
-        ({"program": Program(kind="module", target="m:g")}, 'program was "m:f" and is "m:g"'),
-        ({"program": Program(kind="module", target="m:f", params={"a": 1})}, "params 'a' was not there and is 1"),
-        ({"program": Program(kind="module", target="m:f", payload="0" * 64)}, "the program's code changed"),
-        ({"program": Program(kind="module", target="m:f", arguments=("x",))}, r'arguments was \[\] and is \["x"\]'),
-        ({"data": {"digits": "0" * 64}}, "data 'digits' changed"),
-        ({"env": {"A": "1" * 99}}, "env 'A' was not there and is \"" + "1" * 59 + "…"),
-    ],
-)
-def test_another_request_of_the_same_name_is_a_conflict_that_says_what_differs(
-    make_job: MakeJob, changes: dict[str, Any], said: str
-) -> None:
-    with pytest.raises(Conflict, match=rf"Job 'digits' .* differently: {said}\. Use the same values"):
-        check_same(make_job(**changes), make_job())
-
-
-def test_other_settings_wait_for_the_end(make_job: MakeJob) -> None:
-    with pytest.raises(Conflict, match="differently: accelerators .*; deadline .*\\. It has not ended.* stop it first"):
-        check_same(make_job(accelerators=("v5p-32",), deadline=5.0), make_job())
-    check_same(make_job(accelerators=("v5p-32",), deadline=5.0), make_job(), has_ended=True)
 
 
 def test_what_is_trained_stays_the_same(make_job: MakeJob) -> None:
