@@ -1,4 +1,4 @@
-"""What do a terminal's interrupts, a termination and a time that is over mean to a command that follows a job?"""
+"""What do a terminal's interrupts and its end, a termination and a time that is over mean to who follows a job?"""
 
 from __future__ import annotations
 
@@ -37,6 +37,8 @@ class Interrupts:
     def caught(self, timeout: float | None = None) -> Iterator[None]:
         """Inside, interrupts have this meaning, and after `timeout` seconds the job is let go."""
         ours = {signal.SIGINT: self._interrupt, signal.SIGTERM: _terminate, signal.SIGALRM: _time_is_over}
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as `nohup` sets it
+            ours[signal.SIGHUP] = self._hang_up
         before = {number: signal.signal(number, handler) for number, handler in ours.items()}
         signal.setitimer(signal.ITIMER_REAL, timeout or 0.0)
         try:
@@ -44,7 +46,14 @@ class Interrupts:
         finally:
             self.end_of_waiting()
             for number, handler in before.items():
-                signal.signal(number, handler)
+                if signal.getsignal(number) is not signal.SIG_IGN:
+                    signal.signal(number, handler)
+
+    def _hang_up(self, number: int, frame: FrameType | None) -> None:
+        """The terminal was closed: a job that was not told to stop runs on. Said twice, by the shell and the kernel."""
+        signal.signal(number, signal.SIG_IGN)
+        if self.reason is None:
+            raise Detach
 
     def end_of_waiting(self) -> None:
         """There is nothing left to wait for: no time can be over any more."""

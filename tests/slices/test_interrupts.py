@@ -68,6 +68,17 @@ def test_the_second_interrupt_leaves_the_job_running_and_says_how_to_attach(
     assert again["value"] == {"total": TOTAL, "attempt": 1, "began_at": 0}
 
 
+def test_a_terminal_that_is_closed_leaves_the_job_running(machine: Any, wait_until: Callable[..., None]) -> None:
+    first = count(machine, wait_until)
+    for _ in range(2):  # as the shell and the kernel do
+        first.popen.send_signal(signal.SIGHUP)
+    assert first.wait() == INTERRUPTED and "runs on" in first.err and "driven by process" in first.err
+    assert len(machine.left()) == 4  # a runner and its program on each host
+
+    again = count_on(machine, wait_until)
+    assert again["value"] == {"total": TOTAL, "attempt": 1, "began_at": 0}
+
+
 def test_interrupted_twice_while_it_stops_the_same_name_goes_on(machine: Any, wait_until: Callable[..., None]) -> None:
     """The hosts were told already: they leave, and whoever runs the job again finds it stopped and goes on."""
     first = count(machine, wait_until)
