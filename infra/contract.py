@@ -20,6 +20,7 @@ from prefect_tpu.infra.errors import PlatformError, UsageError
 VERSION = 1
 STACKS_SIGNAL = signal.SIGUSR1
 RECORD_LIMIT_BYTES = 4096  # Kubernetes cuts a pod's termination message here; the record must fit it whole.
+LONGEST_WHERE = 200  # characters of a place in the code, where a record has no room for more
 
 
 class ExitCode(IntEnum):
@@ -257,11 +258,12 @@ class HostRecord:
         return self.ended_after - (self.joined_after or 0.0)
 
     def to_json(self) -> bytes:
-        """The record within its limit: metrics and the head of the traceback go first."""
+        """The record within its limit: metrics, an endless place and the head of the traceback go first."""
         data = asdict(self)
-        raw = write_json(data)
-        if len(raw) > RECORD_LIMIT_BYTES:
+        if len(write_json(data)) > RECORD_LIMIT_BYTES:
             data["progress"]["metrics"] = {}
+            if self.silence:
+                data["silence"]["where"] = self.silence.where[:LONGEST_WHERE]
         while len(raw := write_json(data)) > RECORD_LIMIT_BYTES and data["error"]:
             data["error"] = _shorten(data["error"], len(raw) - RECORD_LIMIT_BYTES)
         return raw

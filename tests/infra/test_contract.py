@@ -74,6 +74,15 @@ def test_a_record_never_exceeds_its_limit_and_keeps_every_fact(given_record: Hos
         assert given_record.error.message.startswith(read.error.message)
 
 
+@pytest.mark.parametrize("error", [None, ProgramError(type="Stalled", message="m" * 5_000, traceback="t" * 5_000)])
+def test_a_place_without_end_is_cut(error: ProgramError | None) -> None:
+    silence = Silence(silent_for=1.0, where="\\" * 5_000)
+    raw = record(silence=silence, error=error).to_json()
+    assert len(raw) <= RECORD_LIMIT_BYTES
+    read = HostRecord.from_json(raw).silence
+    assert read is not None and read.where and silence.where.startswith(read.where)
+
+
 def test_a_long_traceback_keeps_its_tail_where_the_cause_stands() -> None:
     trace = "".join(f"line {i}\n" for i in range(2000)) + "ValueError: shapes differ"
     error = ProgramError(type="ValueError", message="shapes differ", traceback=trace)
