@@ -216,9 +216,12 @@ class LocalBackend:
         while True:
             has_ended = self._look(handle).has_ended  # before reading: what was written until now is then read
             for host, path in logs.items():
-                lines, positions[host] = read_lines(path, positions[host], whole=not has_ended)
-                for text in lines:
-                    yield LogLine(host=host, text=text)
+                is_more = True
+                while is_more:
+                    lines, positions[host] = read_lines(path, positions[host], whole=not has_ended)
+                    is_more = bool(lines)
+                    for text in lines:
+                        yield LogLine(host=host, text=text)
             if has_ended or not follow:
                 return
             await anyio.sleep(LOOK_SECONDS)
@@ -285,5 +288,5 @@ def _runner(handle: Handle, host: int) -> int | None:
 def _last_words(handle: Handle, host: int) -> str:
     """What a runner wrote last, where it wrote anything: a healthy one is silent."""
     log = LocalStorage(handle["output"]).path(layout.runner_log(handle["attempt"], host))
-    lines, _ = read_lines(log, 0, whole=False)
+    lines, _ = read_lines(log, last_lines(log, 1), whole=False)
     return f"; it said: {lines[-1]}" if lines else ""

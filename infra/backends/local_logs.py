@@ -10,11 +10,14 @@ BLOCK_BYTES = 65_536
 
 
 def read_lines(path: Path, position: int, *, whole: bool) -> tuple[list[str], int]:
-    """New lines of a file and where to go on; with `whole`, a line without its end waits."""
+    """Some new lines of a file and where to go on, where there are none any more; a log may be larger than memory.
+
+    With `whole`, a line without its end waits.
+    """
     try:
         with path.open("rb") as file:
             file.seek(position)
-            raw = file.read()
+            raw = b"".join(file.readlines(BLOCK_BYTES))
     except FileNotFoundError:
         return [], position
     if whole:

@@ -40,3 +40,14 @@ def test_long_logs_are_read_from_their_end(log: Path) -> None:
     log.write_bytes(line * 5)
     assert last_lines(log, 2) == 3 * len(line) and last_lines(log, 9) == 0
     assert last_lines(log.with_name("none"), 2) == 0
+
+
+def test_a_long_log_is_read_in_pieces_each_line_once(log: Path) -> None:
+    lines = [f"{number} {'x' * 1000}" for number in range(300)] + ["y" * 3 * BLOCK_BYTES, "end"]
+    log.write_text("\n".join(lines) + "\n")
+    found, position, pieces = [], 0, 0
+    while (piece := read_lines(log, position, whole=True))[0]:
+        found += piece[0]
+        position, pieces = piece[1], pieces + 1
+    assert found == lines and position == log.stat().st_size
+    assert pieces > 3
