@@ -127,8 +127,11 @@ class Store:
 
 
 def disk_error(exc: BaseException) -> int | None:
-    """The system's number of the error that an exception comes from; None where it comes from none."""
+    """The system's number of the disk's error that an exception comes from; None where it comes from none.
+
+    A connection that broke is the network's error: the peer is lost.
+    """
     if isinstance(exc, OSError):
-        return exc.errno
+        return None if isinstance(exc, ConnectionError) else exc.errno
     said = _OS_ERROR.search(str(exc))
     return int(said[1]) if said else None

@@ -21,6 +21,7 @@ TENSORSTORE = (
         (ValueError("RESOURCE_EXHAUSTED: writing: No space left on device [os_error_code='28']"), errno.ENOSPC),
         (ValueError("the shapes differ"), None),
         (RuntimeError("os_error_code 28"), None),
+        (ConnectionResetError(errno.ECONNRESET, "Connection reset by peer"), None),
     ],
 )
 def test_the_system_s_number_is_found(exc: Exception, number: int | None) -> None:
