@@ -12,6 +12,7 @@ from prefect_tpu.infra.backends import open_backend
 from prefect_tpu.infra.errors import UsageError
 from prefect_tpu.infra.launcher import history
 from prefect_tpu.infra.launcher.status import read_status
+from prefect_tpu.infra.state import HostPhase
 from prefect_tpu.infra.storage import LocalStorage
 
 LOOK_SECONDS = 0.5
@@ -53,7 +54,8 @@ async def lines(storage: LocalStorage, wanted: Wanted) -> AsyncGenerator[Line, N
         if number is not None:
             plan = history.read_plan(storage, number)
             _check_hosts(wanted, plan.hosts, number)
-            written = backend.logs(backend.attach(plan), wanted.hosts, wanted.follow, tail)
+            goes_on = wanted.follow and not _is_left(storage, wanted)
+            written = backend.logs(backend.attach(plan), wanted.hosts, goes_on, tail)
             async with aclosing(written):
                 async for line in written:
                     yield Line(attempt=number, host=line.host, text=line.text)
@@ -77,6 +79,14 @@ def _check_hosts(wanted: Wanted, hosts: int, attempt: int) -> None:
     for host in wanted.hosts or ():
         if not 0 <= host < hosts:
             raise UsageError(f"Attempt {attempt} has no host {host}: it has {hosts}, counted from 0.")
+
+
+def _is_left(storage: LocalStorage, wanted: Wanted) -> bool:
+    """Whether nobody writes and nobody is there to begin: a driver may be killed between a plan and its hosts."""
+    if wanted.outlasts_drivers:
+        return False
+    seen = read_status(storage.url)
+    return seen.is_abandoned and all(host.phase is not HostPhase.RUNNING for host in seen.hosts)
 
 
 async def _next(storage: LocalStorage, wanted: Wanted, *, after: int) -> int | None:
