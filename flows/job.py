@@ -15,8 +15,9 @@ from prefect_tpu.flows.brief import brief
 from prefect_tpu.flows.call import with_value
 from prefect_tpu.flows.options import Options, Path
 from prefect_tpu.infra import layout
-from prefect_tpu.infra.errors import JobFailed, PlatformError
-from prefect_tpu.infra.job import JobResult
+from prefect_tpu.infra.errors import JobFailed, NoSuchJob, PlatformError
+from prefect_tpu.infra.job import JobResult, check_name
+from prefect_tpu.infra.job_checks import check_count, check_positive
 from prefect_tpu.infra.launcher import history
 from prefect_tpu.infra.launcher.arriving import arriving
 from prefect_tpu.infra.launcher.host_logs import Wanted, lines
@@ -67,6 +68,8 @@ class Job:
             TimeoutError: it has not ended yet.
             PlatformError: nobody drives it, and no driver can be started.
         """
+        if timeout is not None and timeout != 0:
+            check_positive("timeout", timeout)
         result = self._wait(timeout)
         if result.failure is not None:
             raise JobFailed(self.name, result.failure, traceback=failing_traceback(result))
@@ -79,6 +82,8 @@ class Job:
             host: one of them; by default all, and each line says whose it is where there are several.
             follow: go on as lines are written, through later attempts, until the job has its end.
         """
+        if host is not None:
+            check_count("host", host)
         wanted = Wanted(hosts=None if host is None else (host,), follow=follow, outlasts_drivers=True)
         care, attempt, count = _Care(self), 0, 1
         for line in arriving(lines(self._storage, wanted), LOOK_SECONDS):
@@ -130,7 +135,9 @@ class _Care:
 
     def see_to_it(self) -> None:
         """Start a driver where nobody drives a job that has no end."""
-        storage = LocalStorage(self._job.folder)
+        storage = self._job._storage
+        if not history.is_there(storage):
+            raise NoSuchJob(f"Job {self._job.name!r} is no longer in {storage.url}: it was deleted or moved away.")
         if is_driven(storage) or self._job.done():
             return
         if self._started == MOST_DRIVERS:
@@ -192,4 +199,6 @@ def attach(name: str, output: Path | None = None) -> Job:
     Raises:
         UsageError: there is no such job; the message has the nearest name.
     """
+    if not isinstance(name, str):
+        check_name(name)
     return Job(name=name, folder=find_job(os.fspath(output or default_output()), name).url)

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from prefect_tpu.flows.shell.found import found
+from prefect_tpu.infra.launcher import history
 from prefect_tpu.infra.launcher.host_logs import Line, Wanted, lines
 from prefect_tpu.infra.storage import LocalStorage
 
@@ -34,6 +35,8 @@ async def _print(storage: LocalStorage, wanted: Wanted, as_json: bool) -> None:
             _write(console, line, prefixed=wanted.hosts is None or len(wanted.hosts) > 1)
         attempt = line.attempt
         sys.stdout.flush()
+    if attempt is None and not history.attempt_numbers(storage):
+        sys.stderr.write("No attempt has begun, so no host has written anything yet.\n")
 
 
 def _write(console: Console, line: Line, *, prefixed: bool) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import prefect_tpu
-from prefect_tpu.infra.errors import UsageError
+from prefect_tpu.infra.errors import NoSuchJob, UsageError
 
 TRAIN = "train.py:main"
 
@@ -109,3 +110,27 @@ def test_a_run_with_parameters_of_the_wrong_type_is_refused_by_its_form(wrong: d
 
     with pytest.raises(ParameterTypeError, match=rf"(?m)- {field}"):
         train.validate_parameters({"program": TRAIN, **wrong})
+
+
+WAITS: dict[str, tuple[Callable[[prefect_tpu.Job], Any], str]] = {
+    "a time in words": (lambda job: job.result(timeout="3"), "timeout is '3': give a number of seconds"),
+    "a time that is no number": (lambda job: job.result(timeout=float("nan")), "timeout is nan"),
+    "a time before now": (lambda job: job.result(timeout=-1), "timeout is -1"),
+    "a host in words": (lambda job: list(job.logs(host="0")), "host is '0'"),
+    "a name that is no text": (lambda job: prefect_tpu.attach(3), "Job name 3 is not usable"),
+}
+
+
+@pytest.mark.parametrize("case", WAITS)
+def test_a_wrong_wait_is_refused(tmp_path: Path, case: str) -> None:
+    ask, says = WAITS[case]
+    with pytest.raises(UsageError) as caught:
+        ask(prefect_tpu.Job(name="gone", folder=str(tmp_path / "gone")))
+    assert str(caught.value).startswith(says)
+
+
+@pytest.mark.parametrize("wait", [lambda job: job.result(), lambda job: list(job.logs(follow=True))])
+def test_a_job_that_is_gone_is_not_waited_for_and_not_made_anew(tmp_path: Path, wait: Callable[[Any], Any]) -> None:
+    with pytest.raises(NoSuchJob, match="gone"):
+        wait(prefect_tpu.Job(name="gone", folder=str(tmp_path / "gone")))
+    assert not (tmp_path / "gone").exists()
