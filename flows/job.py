@@ -199,6 +199,6 @@ def attach(name: str, output: Path | None = None) -> Job:
     Raises:
         UsageError: there is no such job; the message has the nearest name.
     """
-    if not isinstance(name, str):
+    if type(name) is not str:
         check_name(name)
     return Job(name=name, folder=find_job(os.fspath(output or default_output()), name).url)
