@@ -50,12 +50,15 @@ def gather(storage: LocalStorage, attempt: int) -> list[Any]:
 def raised(storage: Storage, attempt: int, host: int) -> Exception | None:
     """What a sent function raised on a host, with the traceback there as a note.
 
-    None where it left none, where it cannot be unpickled here, and for what is no error, such as `SystemExit`.
+    None where it left none, where that is missing, was changed or cannot be unpickled here, and for what is no error,
+    such as `SystemExit`: why the job failed is known without it.
     """
     record = _record(storage, attempt, host)
     if record.exception is None or record.error is None:
         return None
-    raw = _checked(storage, layout.exception(attempt, host), record.exception)
+    raw = storage.get(layout.exception(attempt, host))
+    if raw is None or not _is_whole(raw, record.exception):
+        return None
     import cloudpickle
 
     try:
@@ -79,9 +82,13 @@ def _record(storage: Storage, attempt: int, host: int) -> HostRecord:
 
 def _checked(storage: Storage, name: str, info: ResultInfo) -> bytes:
     raw = storage.get(name)
-    if raw is None or hashlib.sha256(raw).hexdigest() != info.sha256:
+    if raw is None or not _is_whole(raw, info):
         raise _lost(storage, name)
     return raw
+
+
+def _is_whole(raw: bytes, info: ResultInfo) -> bool:
+    return hashlib.sha256(raw).hexdigest() == info.sha256
 
 
 def _lost(storage: Storage, name: str) -> PlatformError:
