@@ -22,6 +22,8 @@ from prefect_tpu.infra.request import Request, prepare
 from prefect_tpu.infra.storage import LocalStorage
 from prefect_tpu.infra.summary import drills_without_effect
 
+sys.path.append(str(Path(__file__).parent))  # tests are no package; `foresight` is for this folder
+
 PROGRAMS = Path(__file__).parents[1] / "programs"
 LONGEST_SECONDS = 300.0
 _starting = threading.Lock()  # a machine counts its processes

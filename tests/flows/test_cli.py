@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from typer.testing import CliRunner
 
@@ -83,7 +84,6 @@ def test_a_reader_that_is_gone_is_no_traceback(tmp_path: Path) -> None:
     assert "Traceback" not in ended.stderr and len(ended.stdout.splitlines()) == 1
 
 
-def test_what_is_not_known_is_said_as_json_too() -> None:
-    command = [str(Path(sys.executable).with_name("prefect-tpu")), "status", "--bogus", "--json"]
-    ended = subprocess.run(command, capture_output=True, text=True)
-    assert ended.returncode == 2 and json.loads(ended.stdout)["kind"] == "UsageError"
+def test_what_is_not_known_is_said_as_json_too(prefect_tpu: Callable[..., Any]) -> None:
+    ended = prefect_tpu("status", "--bogus", "--json")
+    assert (ended.status, ended.json["kind"], ended.err) == (2, "UsageError", "")

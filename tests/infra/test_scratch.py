@@ -78,7 +78,7 @@ def test_processes_that_write_the_same_file_do_not_meet(tmp_path: Path) -> None:
         import sys
         from pathlib import Path
         from prefect_tpu.infra.scratch import overwrite
-        for number in range(2000):
+        for number in range(500):
             overwrite(Path(sys.argv[1]), sys.argv[2].encode() * 100)
     """
     path = tmp_path / "file.json"

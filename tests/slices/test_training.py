@@ -24,6 +24,7 @@ from prefect_tpu.infra import contract, layout
 from prefect_tpu.infra.contract import Env, Event, Scratch
 from prefect_tpu.infra.job import Program
 from prefect_tpu.infra.plan import HostPlan, RestorePoint
+from prefect_tpu.infra.training.join import HEARTBEAT_SECONDS
 
 pytestmark = pytest.mark.slices
 
@@ -277,13 +278,11 @@ def test_a_torn_checkpoint_named_by_the_plan_is_refused(slice_: Slice) -> None:
 
 def test_a_failing_host_leaves_the_block_at_once(slice_: Slice) -> None:
     hosts = slice_.start(slice_.plan(2, 1, checkpoint_every=0.2), "train", steps=STEPS, pause=0.02, raise_at=20)
-    end = time.monotonic() + 30
     survivor, failed = hosts.outcomes()
-    assert time.monotonic() < end
     assert failed == {"error": "ValueError", "message": "asked for at step 20"}
     assert "Gloo" in survivor["message"]  # as a JaxRuntimeError or, from a cached dispatch, a ValueError
     seconds = float(hosts.log(1).split("left the block after ")[1].split()[0])
-    assert seconds < 5
+    assert seconds < HEARTBEAT_SECONDS / 2, "it waited for its peer"
     assert max(slice_.seals(1), default=0) < 20
     assert hosts.progress(1)["step"] == 19
 
