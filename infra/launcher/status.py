@@ -163,7 +163,7 @@ def read_host(storage: LocalStorage, attempt: int, host: int) -> HostStatus:
         phase=HostPhase.RUNNING,
         joined=joined,
         progress=progress,
-        silent_seconds=silence.silent_for if silence else _since_report(scratch / contract.Scratch.PROGRESS),
+        silent_seconds=_silent_seconds(silence, scratch / contract.Scratch.PROGRESS),
         activity=Activity(silence.activity) if silence else None,
     )
 
@@ -190,6 +190,12 @@ def _silence(storage: LocalStorage, attempt: int, host: int) -> Silence | None:
         return None if raw is None else Silence.from_json(raw)
     except contract.ContractError:
         return None
+
+
+def _silent_seconds(silence: Silence | None, progress: Path) -> float | None:
+    """What a runner says grows old: while others make steps it says so once."""
+    since = _since_report(progress)
+    return since if silence is None else max(silence.silent_for, since or 0.0)
 
 
 def _since_report(progress: Path) -> float | None:

@@ -134,6 +134,9 @@ def test_a_host_that_has_reported_nothing_for_long_is_silent_before_its_runner_l
     silent, never = read_status(folder.storage.url).hosts
     assert silent.silent_seconds == pytest.approx(3600.0, abs=60.0) and silent.activity is None
     assert never.silent_seconds is None, "only the leader of many a program reports"
+    folder.storage.put(layout.silence(1, 0), contract.write_json({"silent_for": 40.5}))
+    told_once = read_status(folder.storage.url).hosts[0]
+    assert told_once.silent_seconds == pytest.approx(3600.0, abs=60.0), "a runner's word grows old"
 
 
 def test_an_attempt_without_a_report_stands_where_the_one_before_it_saved(folder: Folder) -> None:
