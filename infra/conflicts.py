@@ -48,9 +48,9 @@ def _program_differences(stored: Program, asked: Program) -> list[str]:
 
 
 def _difference(what: str, stored: Any, asked: Any) -> str:
-    if what == "data":  # content hashes tell nobody anything
+    if what in ("data", "env"):  # content hashes tell nobody anything, and values of env tell too much
         changed = sorted(name for name in {**stored, **asked} if stored.get(name) != asked.get(name))
-        return f"data {', '.join(map(repr, changed))} changed"
+        return f"{what} {', '.join(map(repr, changed))} changed"
     if isinstance(stored, dict) and isinstance(asked, dict):
         return "; ".join(_difference_by_name(what, stored, asked))
     return f"{what} was {_short(stored)} and is {_short(asked)}"

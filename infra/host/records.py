@@ -69,6 +69,17 @@ def compose(plan: HostPlan, host: int, ending: Ending) -> HostRecord:
     )
 
 
+def unkept(outcome: dict[str, Any] | None, why: str) -> dict[str, Any] | None:
+    """The program's account where what it returned or raised could not be kept: without a value it is not done."""
+    if outcome is None:
+        return None
+    rest = {name: fact for name, fact in outcome.items() if name not in ("result", "exception")}
+    if "error" in rest:
+        return rest
+    error = {"type": "ValueNotKept", "message": f"what the program returned is lost: {why}", "traceback": ""}
+    return {**rest, "exit_code": ExitCode.PROGRAM_RAISED, "error": error}
+
+
 def _error(ending: Ending, outcome: dict[str, Any]) -> ProgramError | None:
     """What the program raised; of one that stood still, where it stood."""
     if "error" in outcome:

@@ -15,9 +15,11 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from prefect_tpu.infra import contract, layout
 from prefect_tpu.infra.contract import Env, ExitCode, HostRecord, KilledBy, Scratch, StopReason
+from prefect_tpu.infra.errors import PlatformError
 from prefect_tpu.infra.host import descendants, payload, records, stacks
 from prefect_tpu.infra.host.environment import program_environment
 from prefect_tpu.infra.host.lease import LeaseWatch
@@ -88,7 +90,6 @@ class Runner:
         if killed_by is not KilledBy.STALL:
             stalls.end_silence()
         self.ledger.ship()
-        self._keep()
         return records.compose(self.plan, self.host, self._ending(process.returncode, reason, killed_by, stalls))
 
     def _start(self, plan_path: Path, work: Path) -> subprocess.Popen[bytes]:
@@ -158,8 +159,16 @@ class Runner:
             self._next_lease_look = self.age + LEASE_LOOK_SECONDS
         return due
 
+    def _outcome(self) -> dict[str, Any] | None:
+        """The program's own account, once what it returned or raised lies where it is read from."""
+        outcome = read_json(self.scratch / Scratch.OUTCOME)
+        try:
+            self._keep()
+        except PlatformError as exc:
+            return records.unkept(outcome, str(exc))
+        return outcome
+
     def _keep(self) -> None:
-        """What the program returned or raised goes where it is read from."""
         names = {Scratch.VALUE: layout.result, Scratch.EXCEPTION: layout.exception}
         for name, kept in names.items():
             path = self.scratch / name
@@ -171,7 +180,7 @@ class Runner:
     ) -> records.Ending:
         return records.Ending(
             returncode=returncode,
-            outcome=read_json(self.scratch / Scratch.OUTCOME),
+            outcome=self._outcome(),
             stop_reason=reason,
             joined_after=joined_after(self.scratch),
             ended_after=self.age,

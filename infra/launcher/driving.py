@@ -11,8 +11,9 @@ import logging
 import queue
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from concurrent.futures import Future
 from contextlib import ExitStack, asynccontextmanager, contextmanager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -49,7 +50,7 @@ class Driving:
     def __init__(self, portal: BlockingPortal, listen: Listener) -> None:
         self.listen = listen
         self._portal = portal
-        self._news: queue.SimpleQueue[News | None] = queue.SimpleQueue()
+        self._news: queue.SimpleQueue[News | Future[Any]] = queue.SimpleQueue()  # a call's own future ends its news
         self._driver: JobDriver | None = None
 
     def next_attempt(self) -> int | None:
@@ -84,10 +85,11 @@ class Driving:
     def _call(self, function: Callable[[], Awaitable[T]]) -> T:
         """Run it in the portal. An exception raised in this thread meanwhile makes the hosts save and leave."""
         future = self._portal.start_task_soon(function)
-        future.add_done_callback(lambda _: self._news.put(None))
+        future.add_done_callback(self._news.put)
         try:
-            while (news := self._news.get()) is not None:
-                self.listen(news)
+            while (news := self._news.get()) is not future:
+                if isinstance(news, News):  # else the end of an earlier call that was not heard to its end
+                    self.listen(news)
         except Detach:
             future.cancel()
             if self._driver is not None:

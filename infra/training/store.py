@@ -7,6 +7,7 @@ number it was asked last. Our agreed notice counts calls and would be missed.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import threading
@@ -116,7 +117,7 @@ class Store:
                 raise
             raise PlatformError(
                 f"The checkpoint {seals.step_folder(self._root, point)} could not be written: {os.strerror(number)}."
-                " The ones before it are as they were. Make room there, then run the job again by the same name."
+                f" The ones before it are as they were. {_remedy(number)}, then run the job again by the same name."
             ) from exc
 
     def _seal(self, point: RestorePoint) -> None:
@@ -124,6 +125,10 @@ class Store:
 
         seals.seal(self._root, point, devices=jax.device_count(), hosts=agreement.peers())
         self._on_sealed(point.step)
+
+
+def _remedy(number: int) -> str:
+    return "Make room there" if number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) else "Let this user write there"
 
 
 def disk_error(exc: BaseException) -> int | None:

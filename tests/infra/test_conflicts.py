@@ -28,13 +28,13 @@ def test_parameters_that_json_changes_on_its_way_are_still_the_same(make_job: Ma
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"grace": 5.0, "env": {"A": "1"}}, r"env 'A' was not there and is \"1\"; grace was 30\.0 and is 5\.0"),
+        ({"grace": 5.0, "env": {"A": "1"}}, r"env 'A' changed; grace was 30\.0 and is 5\.0"),
         ({"program": Program(kind="module", target="m:g")}, 'program was "m:f" and is "m:g"'),
         ({"program": Program(kind="module", target="m:f", params={"a": 1})}, "params 'a' was not there and is 1"),
         ({"program": Program(kind="module", target="m:f", payload="0" * 64)}, "the program's code changed"),
         ({"program": Program(kind="module", target="m:f", arguments=("x",))}, r'arguments was \[\] and is \["x"\]'),
         ({"data": {"digits": "0" * 64}}, "data 'digits' changed"),
-        ({"env": {"A": "1" * 99}}, "env 'A' was not there and is \"" + "1" * 59 + "…"),
+        ({"env": {"A": "1" * 99}}, "env 'A' changed"),
     ],
 )
 def test_another_request_of_the_same_name_is_a_conflict_that_says_what_differs(

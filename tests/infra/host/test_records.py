@@ -19,7 +19,7 @@ from prefect_tpu.infra.contract import (
     Stage,
     StopReason,
 )
-from prefect_tpu.infra.host.records import Ending, compose, refused
+from prefect_tpu.infra.host.records import Ending, compose, refused, unkept
 from prefect_tpu.infra.plan import HostPlan
 
 MakePlan = Callable[..., HostPlan]
@@ -137,3 +137,16 @@ def test_a_refused_payload_says_why(make_plan: MakePlan) -> None:
     assert record.exit_code == ExitCode.PAYLOAD_REFUSED
     assert record.error == ProgramError(type="PayloadRefused", message="The payload was changed.", traceback="")
     assert record.program_code is record.program_signal is None
+
+
+def test_a_value_that_could_not_be_kept_is_a_failure_that_says_why() -> None:
+    result = {"encoding": "json", "sha256": "a", "bytes": 1}
+    lost = unkept({"version": 1, "exit_code": 0, "result": result}, "No space left. Make room.")
+    assert lost is not None and "result" not in lost and lost["exit_code"] == ExitCode.PROGRAM_RAISED
+    assert lost["error"]["message"] == "what the program returned is lost: No space left. Make room."
+
+
+def test_an_exception_that_could_not_be_kept_is_still_told() -> None:
+    account = {"exit_code": 80, "error": {"type": "E", "message": "m", "traceback": "t"}}
+    assert unkept({**account, "exception": {"sha256": "a"}}, "full") == account
+    assert unkept(None, "full") is None
