@@ -132,9 +132,27 @@ def _function_of_module(place: str, name: str, params: Mapping[str, Any], argume
 
 
 def _script(path: Path, arguments: Sequence[str]) -> Packed:
-    parse(path)
+    _refuse_idle(path, parse(path))
     program = Program(kind="command", target="python", arguments=(path.name, *arguments))
     return _packed(program, siblings(path))
+
+
+def _refuse_idle(path: Path, tree: ast.Module) -> None:
+    """Whoever forgot the function's name would see a job that succeeds and has done nothing."""
+    functions = sorted(n.name for n in tree.body if isinstance(n, ast.FunctionDef))
+    if functions and all(map(_only_defines, tree.body)):
+        name = "main" if "main" in functions else functions[0]
+        raise UsageError(
+            f"Script {path} only defines functions ({', '.join(functions)}) and calls none: name the one to run, such"
+            f" as {path}:{name}."
+        )
+
+
+def _only_defines(statement: ast.stmt) -> bool:
+    """A call, wherever it stands, may be the script's work; what is imported may work too, but beside functions?"""
+    if isinstance(statement, ast.Assign | ast.AnnAssign | ast.Expr):
+        return not any(isinstance(node, ast.Call | ast.Await) for node in ast.walk(statement))
+    return isinstance(statement, ast.Import | ast.ImportFrom | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
 
 
 def _command(word: str, arguments: Sequence[str]) -> Packed:

@@ -28,6 +28,7 @@ from prefect_tpu.infra.storage import LocalStorage
 
 FILES = {
     "train.py": "import net_a\nfrom deep_pkg.part import value\nimport os\ndef main(steps=1): pass\nalias = main\n",
+    "script.py": "import train\ntrain.main()\n",
     "net_a.py": "def f():\n    import net_b\n",
     "net_b.py": "import train\n",
     "unused.py": "syntax error (\n",
@@ -92,11 +93,31 @@ def test_the_same_files_make_the_same_bytes_whatever_else_changes(source: Path, 
 
 def test_a_script_and_a_function_named_by_an_alias(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(source)
-    script = pack("train.py", {}, ("--steps", "3"))
+    script = pack("script.py", {}, ("--steps", "3"))
     assert (script.program.kind, script.program.target) == ("command", "python")
-    assert script.program.arguments == ("train.py", "--steps", "3")
-    assert set(files(script)) == TRACED
+    assert script.program.arguments == ("script.py", "--steps", "3")
+    assert set(files(script)) == {*TRACED, "script.py"}
     assert pack("train.py:alias", {}, ()).program.target == "train.py:alias"
+
+
+@pytest.mark.parametrize("text", [
+    "",
+    "import this\n",
+    "def f(): pass\nf()\n",
+    "def f(): pass\nx = f()\n",
+    "def f(): pass\nif __name__ == '__main__': f()\n",
+    "def f(): pass\nfor _ in (): pass\n",
+])  # fmt: skip
+def test_a_script_that_may_do_something_is_sent(source: Path, text: str) -> None:
+    (source / "some.py").write_text(text)
+    assert pack(f"{source}/some.py", {}, ()).program.kind == "command"
+
+
+@pytest.mark.parametrize("more", ["", "'words'\n", "SIZE: int = 3\n", "class A:\n    x = print()\n", "import os\n"])
+def test_a_script_that_only_defines_would_do_nothing(source: Path, more: str) -> None:
+    (source / "some.py").write_text(f"{more}def g(): pass\ndef f(): g()\n")
+    with pytest.raises(UsageError, match=r"only defines functions \(f, g\) .* such as .*some\.py:f\."):
+        pack(f"{source}/some.py", {}, ())
 
 
 def test_a_module_of_the_working_folder_travels(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,6 +166,12 @@ def test_a_command_is_looked_up_and_nothing_travels() -> None:
         ("constant.py:inner", {}, (), "has no function 'inner'. It has: outer"),
         ("train.py:main", {"step": 3}, (), "main has no parameter 'step'. It has: steps. Did you mean 'steps'"),
         ("train.py", {"a": 1}, (), "is a script or command: give it arguments after '--'"),
+        (
+            "train.py",
+            {},
+            (),
+            r"Script train\.py only defines functions \(main\) and calls none.* such as train\.py:main",
+        ),
         ("sh", {"a": 1}, (), "is a script or command"),
         ("train.py:main", {"steps": object()}, (), "must be JSON"),
     ],
