@@ -1,13 +1,16 @@
-"""Which job is meant by a name on the command line?"""
+"""Which job is meant by a name on the command line, and by which words is a job named there?"""
 
 from __future__ import annotations
+
+import os
+import shlex
 
 from prefect_tpu.infra.errors import PlatformError
 from prefect_tpu.infra.job import SliceJob
 from prefect_tpu.infra.launcher.history import read_job
 from prefect_tpu.infra.launcher.jobs import find_job
 from prefect_tpu.infra.request import default_output
-from prefect_tpu.infra.storage import LocalStorage
+from prefect_tpu.infra.storage import LocalStorage, open_storage
 
 
 def found(name: str, output: str | None) -> tuple[LocalStorage, SliceJob]:
@@ -17,3 +20,9 @@ def found(name: str, output: str | None) -> tuple[LocalStorage, SliceJob]:
     if job is None:
         raise PlatformError(f"Job {name!r} in {storage.url} was deleted a moment ago.")
     return storage, job
+
+
+def words_for(folder: str) -> str:
+    """To be copied behind a command: the job's name, and its output where that is not the default."""
+    output, name = os.path.split(folder)
+    return name if output == open_storage(default_output()).url else f"{name} --output {shlex.quote(output)}"

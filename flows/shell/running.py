@@ -13,6 +13,7 @@ from prefect_tpu.flows.background import see_to_it, start_driver
 from prefect_tpu.flows.shell.ending import show_end, verdict
 from prefect_tpu.flows.shell.exit_status import ExitStatus, TimedOut, of_end
 from prefect_tpu.flows.shell.following import follow_while_driven
+from prefect_tpu.flows.shell.found import words_for
 from prefect_tpu.flows.shell.interrupts import Interrupts, TimeIsOver
 from prefect_tpu.flows.shell.progress import Display, showing
 from prefect_tpu.flows.streams import answer
@@ -133,8 +134,8 @@ def _how_it_stands(storage: LocalStorage, name: str) -> str:
         return f"Job {name!r} in {storage.url} was told to stop and leaves by itself.\nTo go on later, {again}."
     if driver is None:
         return f"Job {name!r} had not begun: nothing of it runs.\nTo begin it, {again}."
-    where = f" --output {storage.root.parent}"
-    return f"Job {name!r} runs on in {storage.url}, driven by {driver}.\nTo follow it: prefect-tpu attach {name}{where}"
+    to_follow = f"To follow it: prefect-tpu attach {words_for(storage.url)}"
+    return f"Job {name!r} runs on in {storage.url}, driven by {driver}.\n{to_follow}"
 
 
 def _driver(storage: LocalStorage) -> str | None:

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from prefect_tpu.flows.shell.columns import columns
 from prefect_tpu.flows.shell.durations import written
-from prefect_tpu.flows.shell.found import found
+from prefect_tpu.flows.shell.found import found, words_for
 from prefect_tpu.flows.shell.picture import STYLES, attempts, has_failed, picture, silent
 from prefect_tpu.infra import layout
 from prefect_tpu.infra.job import SliceJob
@@ -129,18 +129,18 @@ def _number(step: int | None) -> str:
 
 def advice(seen: JobStatus) -> list[str]:
     """What to do next, as commands to copy."""
-    name = seen.name
+    job = words_for(seen.output)
     match seen.state:
         case JobState.SUCCEEDED:
-            return [f"What it wrote: prefect-tpu logs {name}"]
+            return [f"What it wrote: prefect-tpu logs {job}"]
         case JobState.FAILED:
             told = [seen.failure.advice] if seen.failure else []
-            return [*told, f"Why: prefect-tpu logs {name}{_failed_host(seen)} --tail 30", *_again(name)]
+            return [*told, f"Why: prefect-tpu logs {job}{_failed_host(seen)} --tail 30", *_again(seen.name)]
         case JobState.STOPPED:
-            return _again(name)
+            return _again(seen.name)
     if seen.is_abandoned:
-        return [f"Nobody drives it. To go on: prefect-tpu attach {name}", f"To end it:  prefect-tpu stop {name}"]
-    return [f"Follow it: prefect-tpu attach {name}", f"Stop it:   prefect-tpu stop {name}"]
+        return [f"Nobody drives it. To go on: prefect-tpu attach {job}", f"To end it:  prefect-tpu stop {job}"]
+    return [f"Follow it: prefect-tpu attach {job}", f"Stop it:   prefect-tpu stop {job}"]
 
 
 def _failed_host(seen: JobStatus) -> str:

@@ -118,6 +118,17 @@ def test_the_status_of_a_failed_job_says_why_and_what_to_do(shell: Shell, some: 
     assert shell("status", "later").lines[0].startswith("later · v6e-8 · queued")
 
 
+def test_what_to_do_next_names_an_output_that_is_not_the_default(
+    shell: Shell, some: Any, output: Path, tmp_path: Path
+) -> None:
+    assert shell("status", "left").lines[-1] == "To end it:  prefect-tpu stop left"
+    other = tmp_path / "other jobs"
+    output.rename(other)
+    assert (
+        shell("status", "left", "--output", other).lines[-1] == f"To end it:  prefect-tpu stop left --output '{other}'"
+    )
+
+
 def test_a_status_for_scripts(shell: Shell, some: Any) -> None:
     told = shell("status", "left", "--json").json
     assert (told["state"], told["step"], told["saved_step"], told["driver"]) == ("running", 41, 39, None)
