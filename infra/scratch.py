@@ -65,7 +65,7 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 
 def overwrite(path: Path, data: bytes) -> None:
-    """Atomic for every reader, but not synced: this happens ten times a second and need not survive a power cut."""
+    """Atomic for every reader, but not synced: this happens several times a second and need not survive a power cut."""
     temporary = path.with_suffix(f".{os.getpid()}.tmp")  # a program may be several processes
     temporary.write_bytes(data)
     os.replace(temporary, path)

@@ -53,7 +53,7 @@ class ProgressFiles:
             yield
             self._is_failing = False
         except OSError as exc:
-            if not self._is_failing:  # else a line ten times a second
+            if not self._is_failing:  # else a line several times a second
                 sys.stderr.write(f"prefect-tpu: a report cannot be written and nobody sees it: {exc}\n")
             self._is_failing = True
 

@@ -86,11 +86,11 @@ def test_a_step_that_comes_again_is_a_sign_of_life_too(program: Program) -> None
     assert program.progress["reported_after"] == 53.0, "nothing new to write at the end"
 
 
-def test_writes_are_a_tenth_of_a_second_apart(program: Program) -> None:
+def test_writes_are_a_quarter_of_a_second_apart(program: Program) -> None:
     for step in range(1000):
         program.step(step, 0.01, loss=float(step))
-    assert 90 <= len(program.events) <= 101
-    assert program.progress["step"] >= 990
+    assert 36 <= len(program.events) <= 41
+    assert program.progress["step"] >= 975
 
 
 def test_values_of_the_last_two_steps_are_not_waited_for(program: Program) -> None:
