@@ -8,7 +8,7 @@ from rich.console import Console
 
 from prefect_tpu.flows.shell.picture import attempts
 from prefect_tpu.infra import layout
-from prefect_tpu.infra.errors import FailureKind
+from prefect_tpu.infra.errors import Failure, FailureKind
 from prefect_tpu.infra.job import JobResult
 from prefect_tpu.infra.summary import failing_traceback, notes
 
@@ -20,7 +20,7 @@ def show_end(result: JobResult, picture: Path | None) -> None:
         console.print(*attempts(result.attempts), sep="\n")
     console.print(verdict(result), markup=False)
     if result.failure is not None:
-        console.print(result.failure.advice, markup=False)
+        console.print(_advice(result, result.failure), markup=False)
         console.print(_traceback(result), markup=False, end="")
     for line in notes(result):
         console.print(line, markup=False)
@@ -36,6 +36,19 @@ def verdict(result: JobResult) -> str:
     if result.failure.kind is FailureKind.STOPPED:
         return f"{result.job} {result.state}: {result.failure.message}"
     return f"{result.job} {result.state}: {result.failure}"
+
+
+def again(name: str, *, has_begun: bool) -> str:
+    """How to come back to a job, in the words of a command line: its name may be one that nobody gave it."""
+    return (
+        f"To {'go on from its newest checkpoint' if has_begun else 'begin it'}: run the same command with --name {name}"
+    )
+
+
+def _advice(result: JobResult, failure: Failure) -> str:
+    if failure.kind is FailureKind.STOPPED:
+        return again(result.job, has_begun=bool(result.attempts))
+    return failure.advice
 
 
 def _traceback(result: JobResult) -> str:

@@ -22,8 +22,10 @@ from prefect_tpu.infra.job import JobResult, SliceJob
 from prefect_tpu.infra.launcher import history
 from prefect_tpu.infra.launcher.driving import Detach, drive_to_end, driving
 from prefect_tpu.infra.launcher.lease import driver_of
+from prefect_tpu.infra.launcher.news import News
 from prefect_tpu.infra.loss_picture import draw_loss, drawing_ahead
 from prefect_tpu.infra.request import Request, job_folder, prepare
+from prefect_tpu.infra.state import JobState
 from prefect_tpu.infra.storage import LocalStorage
 
 
@@ -90,6 +92,8 @@ def follow(errand: Errand) -> tuple[JobResult, Interrupts]:
     try:
         with interrupts.caught(errand.timeout), showing(errand.name, storage.url, by_age=only_follows) as display:
             job, heard = errand.get(display), drawing_ahead(display.heard)
+            if errand.goes_on and (end := history.read_result(storage)) is not None and end.state == "succeeded":
+                heard(News(job=job.name, state=JobState.SUCCEEDED, attempt=0, text=_DONE_BEFORE))
             if only_follows:
                 follow_while_driven(storage, display.heard, display.saw)
             with driving(job, storage.url, heard, interrupts.asks_to_stop, goes_on=errand.goes_on) as driven:
@@ -123,6 +127,9 @@ def _hand_over(storage: LocalStorage) -> None:
     has_begun = bool(history.attempt_numbers(storage)) and history.read_result(storage) is None
     if has_begun and not history.is_stop_asked(storage) and driver_of(storage) is None:
         start_driver(storage)
+
+
+_DONE_BEFORE = "has succeeded before, and this is its end; a new job needs another --name"
 
 
 def _how_it_stands(storage: LocalStorage, name: str) -> str:

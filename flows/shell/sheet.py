@@ -13,6 +13,7 @@ from rich.text import Text
 
 from prefect_tpu.flows.shell.columns import columns
 from prefect_tpu.flows.shell.durations import written
+from prefect_tpu.flows.shell.ending import again
 from prefect_tpu.flows.shell.found import found, words_for
 from prefect_tpu.flows.shell.picture import STYLES, attempts, has_failed, picture, silent
 from prefect_tpu.infra import layout
@@ -135,9 +136,10 @@ def advice(seen: JobStatus) -> list[str]:
             return [f"What it wrote: prefect-tpu logs {job}"]
         case JobState.FAILED:
             told = [seen.failure.advice] if seen.failure else []
-            return [*told, f"Why: prefect-tpu logs {job}{_failed_host(seen)} --tail 30", *_again(seen.name)]
+            why = [f"Why: prefect-tpu logs {job}{_failed_host(seen)} --tail 30"] if seen.attempts else []
+            return [*told, *why, again(seen.name, has_begun=bool(seen.attempts))]
         case JobState.STOPPED:
-            return _again(seen.name)
+            return [again(seen.name, has_begun=bool(seen.attempts))]
     if seen.is_abandoned:
         return [f"Nobody drives it. To go on: prefect-tpu attach {job}", f"To end it:  prefect-tpu stop {job}"]
     return [f"Follow it: prefect-tpu attach {job}", f"Stop it:   prefect-tpu stop {job}"]
@@ -146,7 +148,3 @@ def advice(seen: JobStatus) -> list[str]:
 def _failed_host(seen: JobStatus) -> str:
     host = seen.failure.host if seen.failure else None
     return f" --host {host}" if host else ""
-
-
-def _again(name: str) -> list[str]:
-    return [f"To go on from its newest checkpoint: run the same command with --name {name}"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from prefect_tpu.flows.shell.ending import show_end, verdict
+from prefect_tpu.flows.shell.ending import again, show_end, verdict
 from prefect_tpu.infra.errors import FailureKind
 from prefect_tpu.infra.job import AttemptSummary, JobResult
 from prefect_tpu.infra.policy.failures import failure
@@ -40,3 +40,10 @@ def test_the_whole_end_is_on_standard_error(capsys: pytest.CaptureFixture[str]) 
     lines = written.err.splitlines()
     assert lines[1].split() == ["1", "v6e-16", "host_lost", "2", "1m5s", "-", "40", "0", "0"]
     assert "log: /out/digits/attempts/1/hosts/2/log" in lines and lines[-1] == "output: /out/digits"
+
+
+def test_a_stopped_job_is_gone_on_with_by_a_name_that_may_be_made_up(capsys: pytest.CaptureFixture[str]) -> None:
+    show_end(ended(FailureKind.STOPPED, "Asked."), None)
+    said = "To go on from its newest checkpoint: run the same command with --name digits"
+    assert said in capsys.readouterr().err.splitlines()
+    assert again("digits", has_begun=False) == "To begin it: run the same command with --name digits"

@@ -118,6 +118,13 @@ def test_the_status_of_a_failed_job_says_why_and_what_to_do(shell: Shell, some: 
     assert shell("status", "later").lines[0].startswith("later · v6e-8 · queued")
 
 
+def test_a_job_that_ended_before_it_began_has_no_logs_and_no_checkpoint(shell: Shell, some: Any) -> None:
+    some.ended("later", FailureKind.NO_CAPACITY)
+    said = shell("status", "later").lines
+    assert said[-1] == "To begin it: run the same command with --name later"
+    assert not any(line.startswith("Why") for line in said)
+
+
 def test_what_to_do_next_names_an_output_that_is_not_the_default(
     shell: Shell, some: Any, output: Path, tmp_path: Path
 ) -> None:
