@@ -18,6 +18,7 @@ SOURCES: dict[str, str | bytes] = {
     "constant.py": "main = 3\n",
     "inside.py": "def other():\n    main = 1\n    return main\n",
     "relative.py": "from . import train\ndef main(): pass\n",
+    "relative_script.py": "from . import train\ntrain.main()\n",
     "script.py": "print('hello')\n",
     "deep.py": "x = " + "(" * 2000 + ")" * 2000 + "\ndef main(): pass\n",
     "sibling_broken.py": "import syntax\ndef main(): pass\n",
