@@ -105,10 +105,11 @@ class Job:
         if self.done():
             return
         history.ask_to_stop(self._storage, "stopped by Job.stop()")  # first, so that nobody begins another attempt
-        if wait:
-            self._wait(None)
-        else:
-            _Care(self).see_to_it()
+        care = _Care(self)
+        care.see_to_it()
+        while wait and not self.done() and history.is_stop_asked(self._storage):  # else somebody runs it again already
+            care.see_to_it()
+            time.sleep(LOOK_SECONDS)
 
     @property
     def _storage(self) -> LocalStorage:
