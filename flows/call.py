@@ -76,17 +76,20 @@ def carry_out(asked: Asked) -> JobResult:
 
 _SERVER_ADVICE = (
     "Start one with `prefect server start` and see that PREFECT_API_URL and PREFECT_API_KEY are its own"
-    " (`prefect config view`); without PREFECT_API_URL there is one for the time of the call."
+    " (`prefect config view`). To have one for the time of the call only, unset PREFECT_API_URL and"
+    " `prefect profile use ephemeral`."
 )
 
 
 def check_server() -> None:
-    """Raise `PlatformError` where a Prefect server is named and does not answer."""
+    """Raise `PlatformError` where a Prefect server is named and does not answer, or none may be had."""
     import httpx
     from prefect.client.orchestration import get_client
-    from prefect.settings import PREFECT_API_URL
+    from prefect.settings import PREFECT_API_URL, PREFECT_SERVER_EPHEMERAL_ENABLED
 
     url = PREFECT_API_URL.value()
+    if url is None and not PREFECT_SERVER_EPHEMERAL_ENABLED.value():  # the profile `local`, with its URL unset
+        raise PlatformError(f"No Prefect server is named, and this profile starts none. {_SERVER_ADVICE}")
     if url is None:
         return
     with get_client(sync_client=True) as client:

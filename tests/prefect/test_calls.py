@@ -94,19 +94,28 @@ def test_a_call_that_cannot_be_carried_out_fails_with_what_to_change(
         assert server.run_of(job.name) is None
 
 
-def test_a_server_that_does_not_answer_is_named_with_what_to_do(new_job: Callable[[str], Job]) -> None:
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        (
+            {"PREFECT_API_URL": "http://user:secret@127.0.0.1:1/api"},
+            "PlatformError: The Prefect server at http://127.0.0.1:1/api cannot be reached: ",
+        ),
+        ({"PREFECT_SERVER_EPHEMERAL_ENABLED": "false"}, "PlatformError: No Prefect server is named, and this profile"),
+    ],
+)
+def test_a_server_that_is_not_to_be_had_is_named_with_what_to_do(
+    new_job: Callable[[str], Job], settings: dict[str, str], says: str
+) -> None:
     job = new_job("unreachable")
     job.folder.mkdir(parents=True, exist_ok=True)
-    unreachable = {"PREFECT_API_URL": "http://user:secret@127.0.0.1:1/api"}
     code = f"import prefect_tpu; prefect_tpu.train({PROGRAM!r}, 'cpu', name='unreachable')"
     command = [sys.executable, "-P", "-c", code]
-    ended = subprocess.run(
-        command, env={**os.environ, **job.environment, **unreachable}, capture_output=True, text=True
-    )
+    ended = subprocess.run(command, env={**os.environ, **job.environment, **settings}, capture_output=True, text=True)
     lines = ended.stderr.splitlines()
     assert ended.returncode == 1 and len(lines) < 10, ended.stderr
-    assert "PlatformError: The Prefect server at http://127.0.0.1:1/api cannot be reached: " in lines[-1]
-    assert "`prefect server start`" in lines[-1] and "secret" not in ended.stderr
+    assert says in lines[-1] and "secret" not in ended.stderr
+    assert "`prefect server start`" in lines[-1] and "`prefect profile use ephemeral`" in lines[-1]
     assert not job.output.exists()
 
 
