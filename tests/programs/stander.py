@@ -13,7 +13,7 @@ from pathlib import Path
 import prefect_tpu as tpu
 
 LOOK_SECONDS = 0.02
-STEP_SECONDS = 0.15  # longer than the pause between two reports that are written
+STEP_SECONDS = 0.4  # longer than the pause between two reports that are written
 
 
 def together(steps: int, still_at: int | None = None, host: int = 0) -> int:
