@@ -6,18 +6,25 @@ import difflib
 import os
 
 from prefect_tpu.infra import layout
-from prefect_tpu.infra.errors import NoSuchJob, PlatformError
+from prefect_tpu.infra.errors import NoSuchJob, PlatformError, UsageError
 from prefect_tpu.infra.storage import LocalStorage, open_storage
 
 
 def job_names(output: str) -> list[str]:
-    """Names of all jobs whose folders lie in `output`, sorted; none where there is no such folder."""
+    """Names of all jobs whose folders lie in `output`, sorted; none where there is no such folder.
+
+    Raises:
+        UsageError: it is a file.
+        PlatformError: it cannot be read.
+    """
     storage = open_storage(output)
     try:
         with os.scandir(storage.root) as found:
             names = [entry.name for entry in found if layout.JOB_NAME.fullmatch(entry.name)]
-    except (FileNotFoundError, NotADirectoryError):
+    except FileNotFoundError:
         return []
+    except NotADirectoryError as exc:
+        raise UsageError(f"Output {storage.url} is no folder: name the one that holds the jobs.") from exc
     except OSError as exc:
         raise PlatformError(
             f"The jobs in {storage.url} cannot be listed: {exc.strerror}. Check its permissions."

@@ -47,7 +47,7 @@ ADVICE = {
     FailureKind.STALLED: "Look at the stacks for what the hosts waited for; the next attempt goes on from the newest"
     " checkpoint. Where a step may take longer, give stall_timeout more seconds.",
     FailureKind.DEADLINE: "Give the job a later deadline and run it again: it goes on from its checkpoint.",
-    FailureKind.STOPPED: "Run the same name again to go on from the newest checkpoint.",
+    FailureKind.STOPPED: "Run the same name again to go on.",
     FailureKind.REFUSED: "Nothing of the program has run there: mend that, then run the job again by the same name.",
     FailureKind.UNKNOWN: "Look at the logs of all hosts.",
 }

@@ -27,8 +27,13 @@ def output(tmp_path: Path, make_job: Callable[..., SliceJob]) -> str:
 
 def test_what_has_a_job_is_a_job(output: str) -> None:
     assert job_names(output) == ["digits", "mnist"]
-    assert job_names(f"{output}/nowhere") == [] == job_names(f"{output}/Notes/job.json")
+    assert job_names(f"{output}/nowhere") == []
     assert find_job(output, "digits").root == Path(output, "digits")
+
+
+def test_a_file_is_no_output(output: str) -> None:
+    with pytest.raises(UsageError, match=r"Notes/job\.json is no folder: name the one that holds the jobs"):
+        job_names(f"{output}/Notes/job.json")
 
 
 def test_an_unknown_name_is_answered_with_the_nearest(output: str) -> None:
