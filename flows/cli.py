@@ -14,6 +14,7 @@ import typer
 
 from prefect_tpu.flows.shell import about, jobs, new_job
 from prefect_tpu.flows.shell.exit_status import PAGE, ExitStatus, of_error
+from prefect_tpu.flows.shell.own_options import ForPrograms
 from prefect_tpu.flows.streams import make_lasting
 from prefect_tpu.infra.errors import PrefectTpuError
 
@@ -27,8 +28,8 @@ app = typer.Typer(
 )
 
 RUNNING, LOOKING, MACHINE = "Ask for a job", "Jobs that are there", "This machine"
-app.command("run", rich_help_panel=RUNNING, epilog=PAGE)(new_job.run)
-app.command("render", rich_help_panel=RUNNING)(new_job.render)
+app.command("run", cls=ForPrograms, rich_help_panel=RUNNING, epilog=PAGE)(new_job.run)
+app.command("render", cls=ForPrograms, rich_help_panel=RUNNING)(new_job.render)
 app.command("list", rich_help_panel=LOOKING)(jobs.list_jobs)
 app.command("status", rich_help_panel=LOOKING)(jobs.status)
 app.command("logs", rich_help_panel=LOOKING)(jobs.logs)
