@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.progress_bar import ProgressBar
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from prefect_tpu.flows.shell.columns import columns
@@ -30,7 +31,7 @@ STYLES = {
     JobState.STOPPED: "yellow",
 }
 COLUMNS = ("ATTEMPT", "ACCELERATOR", "ENDED AS", "HOST", "TOOK", "STEPS", "SAVED", "LOST", "AGAIN")
-BAR_WIDTH = 24
+BAR_WIDTH, LEAST_BAR_WIDTH = 24, 8
 MARKS = {HostPhase.PENDING: ("○", "dim"), HostPhase.RUNNING: ("●", "green"), HostPhase.ENDED: ("■", "dim")}
 
 
@@ -102,13 +103,22 @@ def _bar(seen: JobStatus, report: Progress, left: float | None) -> RenderableTyp
     assert report.step is not None
     done = min(report.step + 1, seen.steps)
     rest = "" if left is None else f", {clock(left)} left"
-    line = Table.grid(padding=(0, 1))
-    line.add_row(
-        ProgressBar(total=seen.steps, completed=done, width=BAR_WIDTH),
-        Text(f"{100 * done // seen.steps} %"),
-        Text(f"{progress_in_words(report, seen.steps)}{rest}"),
-    )
-    return line
+    words = Text(f"{100 * done // seen.steps} % {progress_in_words(report, seen.steps)}{rest}")
+    return _BarAndWords(ProgressBar(total=seen.steps, completed=done), words)
+
+
+@dataclass(frozen=True, slots=True)
+class _BarAndWords:
+    """On one line, as long as there is room for a bar that still says something: the words come first."""
+
+    bar: ProgressBar
+    words: Text
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        room = options.max_width - self.words.cell_len - 1
+        line = Table.grid(Column(width=min(BAR_WIDTH, max(LEAST_BAR_WIDTH, room))), Column(), padding=(0, 1))
+        line.add_row(self.bar, self.words)
+        yield line
 
 
 def _hosts(hosts: Sequence[HostStatus]) -> Text:

@@ -50,9 +50,15 @@ def test_a_running_job() -> None:
     assert lines[2] == "hosts ● ● 2 running"
 
 
-@pytest.mark.parametrize("width", [80, 120])
-def test_it_fits_a_terminal(width: int) -> None:
-    assert max(map(len, drawn(picture(SEEN, took=65.0, left=125.0), width))) <= width
+@pytest.mark.parametrize(("width", "bar"), [(80, 21), (120, 24), (70, 11)])
+def test_the_bar_gives_way_to_the_words(width: int, bar: int) -> None:
+    lines = drawn(picture(SEEN, took=65.0, left=125.0), width)
+    assert len(lines) == 3 and lines[1].endswith(" left") and lines[1].index("53 %") == bar + 1
+
+
+def test_words_that_find_no_room_go_on_below_a_bar_that_stays() -> None:
+    lines = drawn(picture(SEEN, took=65.0, left=125.0), 50)
+    assert len(lines) == 4 and max(map(len, lines)) <= 50 and lines[2].startswith(" " * 9)
 
 
 def test_without_a_number_of_steps_there_is_no_bar() -> None:
