@@ -74,8 +74,11 @@ def overwrite(path: Path, data: bytes) -> None:
 def add_event(folder: Path, event: Event, after: float, /, **facts: object) -> None:
     """Append an event that happened so many seconds after the runner's start; facts may have any name."""
     line = json.dumps({**facts, "after": after, "event": event.value})
-    with (folder / Scratch.EVENTS).open("a", encoding="utf-8") as file:
-        file.write(line + "\n")
+    descriptor = os.open(folder / Scratch.EVENTS, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+    try:
+        os.write(descriptor, f"{line}\n".encode())  # a line at once; Python's files take four times as long
+    finally:
+        os.close(descriptor)
 
 
 def answer_with_stacks(folder: Path) -> None:
