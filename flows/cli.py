@@ -20,7 +20,7 @@ from prefect_tpu.infra.errors import PrefectTpuError
 
 app = typer.Typer(
     name="prefect-tpu",
-    help="Train on TPU slices from Prefect.",
+    callback=about.top,
     epilog=PAGE,
     no_args_is_help=True,
     pretty_exceptions_enable=False,

@@ -1,4 +1,4 @@
-"""The commands that look at no job: `accelerators`, `version`, `doctor`."""
+"""The commands that look at no job: `accelerators`, `version`, `doctor`, and the name alone."""
 
 from __future__ import annotations
 
@@ -10,6 +10,21 @@ import typer
 from prefect_tpu.flows.shell import completion
 from prefect_tpu.flows.shell.exit_status import ExitStatus
 from prefect_tpu.flows.shell.options import AsJson, Output
+
+
+def _say_version(is_asked: bool) -> None:
+    if is_asked:
+        version()
+        raise typer.Exit(ExitStatus.SUCCEEDED)
+
+
+def top(
+    show_version: Annotated[
+        bool,
+        typer.Option("--version", is_eager=True, callback=_say_version, help="Say which prefect-tpu this is."),
+    ] = False,
+) -> None:
+    """Train on TPU slices from Prefect."""
 
 
 def accelerators(

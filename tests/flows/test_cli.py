@@ -31,6 +31,11 @@ def test_help_loads_nothing_heavy() -> None:
     assert ended.stdout.count("Usage:") == len(COMMANDS) + 1
 
 
+def test_the_version_is_an_option_too() -> None:
+    asked, commanded = (CliRunner().invoke(app, [word]) for word in ("--version", "version"))
+    assert asked.output == commanded.output != "" and asked.exit_code == 0
+
+
 def test_run_and_render_take_the_same_words() -> None:
     def options(command: str) -> set[str]:
         shown = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "200"}).output
