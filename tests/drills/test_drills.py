@@ -36,7 +36,7 @@ DRILLS: dict[str, tuple[str, ...]] = {
     "oom": ("oom@save=1,host=1",),
     "slow": ("slow@step=20,host=1",),
     "stockout": ("stockout@step=8,host=1", "stockout@attempt=3", "preempt@step=16,attempt=2"),
-    "together": ("preempt@save=1,host=1", "kill@step=12", "hang@step=20,attempt=3"),
+    "together": ("preempt@save=1,host=1", "kill@step=16,attempt=2", "hang@step=24,attempt=3"),
 }
 
 
