@@ -39,6 +39,7 @@ class Program:
     arguments: what follows the command's first word.
     params: keyword arguments of the function, as JSON.
     payload: SHA-256 of the zip with the code, or None where nothing travels.
+    default_steps: of a parameter `steps` that is not in `params`; for people who watch, and no part of what is asked.
     """
 
     kind: str
@@ -46,6 +47,13 @@ class Program:
     arguments: tuple[str, ...] = ()
     params: dict[str, Json] = field(default_factory=dict)
     payload: str | None = None
+    default_steps: int | None = field(default=None, compare=False)
+
+    @property
+    def steps(self) -> int | None:
+        """How many steps it takes, where it has a parameter of that name and that is a number of steps."""
+        steps = self.params.get("steps", self.default_steps)
+        return steps if isinstance(steps, int) and not isinstance(steps, bool) and steps > 0 else None
 
     def __post_init__(self) -> None:
         if self.kind not in PROGRAM_KINDS:

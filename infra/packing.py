@@ -24,7 +24,7 @@ from prefect_tpu.infra.fingerprint import fingerprint
 from prefect_tpu.infra.job import Program, with_payload
 from prefect_tpu.infra.own_code import code_around, code_of, find_module, parse, siblings
 from prefect_tpu.infra.pickling import ASYNCHRONOUS, MOST_BYTES, Arguments, check_callable, name_of, pickles, versions
-from prefect_tpu.infra.signatures import check_params, in_source, is_plain_value, of_function
+from prefect_tpu.infra.signatures import Signature, check_params, in_source, is_plain_value, of_function
 from prefect_tpu.infra.storage import Storage
 
 _FILE = re.compile(r"(?P<place>.+\.py):(?P<name>[A-Za-z_]\w*)")
@@ -100,9 +100,11 @@ def pack_function(
 ) -> Packed:
     """Pack a Python function by value, with what it is called with and the code of its own that it imports."""
     check_callable(function)
-    if arguments is None:
-        check_params(of_function(function), params)
-    program = Program(kind="function", target=name_of(function), params=dict(params))  # refuses what is no JSON
+    signature = of_function(function) if arguments is None else None
+    check_params(signature, params)
+    program = Program(  # refuses what is no JSON
+        kind="function", target=name_of(function), params=dict(params), default_steps=_default_steps(signature)
+    )
     sent = pickles(function, arguments)
     files = {Payload.VERSIONS: versions(), **code_around(function, sent)}
     packed = _packed(program, {**files, **sent})  # first: it refuses what is too large to look at
@@ -117,17 +119,17 @@ def packed_before(sha256: str, name: str, params: Mapping[str, Any]) -> Packed:
 
 def _function_of_file(path: Path, name: str, params: Mapping[str, Any], arguments: Sequence[str]) -> Packed:
     _refuse_arguments(f"{path}:{name}", arguments)
-    _check_function(path, name, params)
-    program = Program(kind="file", target=f"{path.name}:{name}", params=dict(params))
+    signature = _checked(path, name, params)
+    target, steps = f"{path.name}:{name}", _default_steps(signature)
+    program = Program(kind="file", target=target, params=dict(params), default_steps=steps)
     return _packed(program, siblings(path))
 
 
 def _function_of_module(place: str, name: str, params: Mapping[str, Any], arguments: Sequence[str]) -> Packed:
     _refuse_arguments(f"{place}:{name}", arguments)
     path = find_module(place)
-    if path is not None:
-        _check_function(path, name, params)
-    program = Program(kind="module", target=f"{place}:{name}", params=dict(params))
+    steps = None if path is None else _default_steps(_checked(path, name, params))
+    program = Program(kind="module", target=f"{place}:{name}", params=dict(params), default_steps=steps)
     return _packed(program, code_of(place.partition(".")[0]))
 
 
@@ -184,7 +186,7 @@ def _zip(files: Mapping[str, bytes]) -> bytes:
     return buffer.getvalue()
 
 
-def _check_function(path: Path, name: str, params: Mapping[str, Any]) -> None:
+def _checked(path: Path, name: str, params: Mapping[str, Any]) -> Signature | None:
     tree = parse(path)
     if any(isinstance(node, ast.AsyncFunctionDef) and node.name == name for node in tree.body):
         raise UsageError(ASYNCHRONOUS.format(name=name))
@@ -193,7 +195,15 @@ def _check_function(path: Path, name: str, params: Mapping[str, Any]) -> None:
         raise UsageError(f"{path} has no function {name!r}. It has: {', '.join(functions) or 'none'}.")
     if is_plain_value(tree, name):
         raise UsageError(f"{name!r} in {path} is a value, not a function: name one that can be called.")
-    check_params(in_source(tree, name), params)
+    signature = in_source(tree, name)
+    check_params(signature, params)
+    return signature
+
+
+def _default_steps(signature: Signature | None) -> int | None:
+    """How many steps a function takes where nobody says it: people like to know how long it will take."""
+    steps = None if signature is None else signature.default_of("steps")
+    return steps if isinstance(steps, int) else None
 
 
 def _names(tree: ast.Module) -> set[str]:

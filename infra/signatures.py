@@ -36,11 +36,13 @@ _WRITTEN_OUT = ast.Constant | ast.List | ast.Tuple | ast.Dict | ast.Set | ast.Jo
 class Parameter:
     """One parameter of a function.
 
+    default: where it is a number, text or another constant; else None.
     types: what it is annotated with, where that is `int`, `float`, `str`, `bool`, `None` or some of them; else None.
     """
 
     name: str
     has_default: bool
+    default: Any = None
     types: frozenset[str] | None = None
 
 
@@ -55,6 +57,10 @@ class Signature:
     function: str
     by_position: tuple[Parameter, ...]
     by_name: tuple[Parameter, ...]
+
+    def default_of(self, name: str) -> Any:
+        """The constant that a parameter has where none is given; None where it has none."""
+        return next((p.default for p in self.by_name if p.name == name), None)
 
 
 def in_source(tree: ast.Module, name: str) -> Signature | None:
@@ -172,7 +178,10 @@ def _written(argument: ast.arg, default: ast.expr | None) -> Parameter:
     is_none = isinstance(default, ast.Constant) and default.value is None
     types = _types(argument.annotation)
     return Parameter(
-        name=argument.arg, has_default=default is not None, types=types and types | ({"None"} if is_none else set())
+        name=argument.arg,
+        has_default=default is not None,
+        default=default.value if isinstance(default, ast.Constant) else None,
+        types=types and types | ({"None"} if is_none else set()),
     )
 
 
@@ -182,6 +191,7 @@ def _live(parameter: inspect.Parameter) -> Parameter:
     return Parameter(
         name=parameter.name,
         has_default=has_default,
+        default=parameter.default if isinstance(parameter.default, int | float | str) else None,
         types=types and types | ({"None"} if parameter.default is None else set()),
     )
 

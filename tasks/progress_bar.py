@@ -11,7 +11,6 @@ import httpx
 from prefect.artifacts import create_progress_artifact, update_progress_artifact
 from prefect.exceptions import PrefectHTTPStatusError
 
-from prefect_tpu.infra.job import SliceJob
 from prefect_tpu.infra.launcher.driving import Driving
 from prefect_tpu.infra.launcher.news import News
 from prefect_tpu.infra.launcher.wording import progress_in_words
@@ -26,7 +25,7 @@ PAUSE_AFTER_ERROR_SECONDS = 60.0  # an API that does not answer must not hold up
 def showing_progress(driving: Driving) -> Iterator[Log]:
     """As `logged`, with a bar for a job that says how many `steps` it takes."""
     with logged(driving) as log:
-        total = total_steps(driving.driver.job)
+        total = driving.driver.job.program.steps
         if total is None:
             yield log
             return
@@ -42,12 +41,6 @@ def showing_progress(driving: Driving) -> Iterator[Log]:
             yield log
         finally:
             bar.show_newest()
-
-
-def total_steps(job: SliceJob) -> int | None:
-    """The program's parameter `steps`, where it has one that is a number of steps."""
-    steps = job.program.params.get("steps")
-    return steps if isinstance(steps, int) and steps > 0 else None
 
 
 class ProgressBar:

@@ -12,7 +12,7 @@ from typing import Any
 from prefect_tpu.infra import contract, layout
 from prefect_tpu.infra.contract import Activity, HostRecord, Progress, Silence
 from prefect_tpu.infra.errors import Failure, NoSuchJob
-from prefect_tpu.infra.job import AttemptSummary, JobResult, SliceJob
+from prefect_tpu.infra.job import AttemptSummary, JobResult
 from prefect_tpu.infra.launcher import history
 from prefect_tpu.infra.launcher.lease import driver_of
 from prefect_tpu.infra.plan import HostPlan
@@ -136,7 +136,7 @@ def read_status(folder: str) -> JobStatus:
         attempt=plan.attempt if plan else 0,
         accelerator=plan.accelerator if plan else job.accelerators[0],
         accelerators=job.accelerators,
-        steps=_steps(job),
+        steps=job.program.steps,
         driver=None if driver is None else str(driver),
         hosts=hosts,
         attempts=history.all_ended(storage),
@@ -217,11 +217,6 @@ def _state(storage: LocalStorage, plan: HostPlan | None, hosts: Sequence[HostSta
     if not ended:
         return JobState.QUEUED
     return JobState.RUNNING if ended[-1].failure is None else JobState.BACKING_OFF
-
-
-def _steps(job: SliceJob) -> int | None:
-    found = job.program.params.get("steps")
-    return found if isinstance(found, int) and not isinstance(found, bool) and found > 0 else None
 
 
 def _telling(plan: HostPlan | None, result: JobResult | None) -> list[str]:

@@ -126,6 +126,17 @@ def test_what_is_trained_stays_the_same(make_job: MakeJob) -> None:
     assert {f.name for f in fields(SliceJob)} - SETTINGS == {"name", "program", "backend", "dialect", "data", "env"}
 
 
+def test_how_many_steps_are_expected_is_no_part_of_what_is_asked(make_job: MakeJob) -> None:
+    job = make_job(program=Program(kind="module", target="m:f", default_steps=40))
+    assert SliceJob.from_json(job.to_json()).program.steps == 40
+    assert job == make_job(program=Program(kind="module", target="m:f"))
+
+
+@pytest.mark.parametrize("steps", [0, -1, True, "many", 1.5, None])
+def test_only_a_number_of_steps_is_one(steps: object) -> None:
+    assert Program(kind="module", target="m:f", params={"steps": steps}, default_steps=5).steps is None
+
+
 def test_a_payload_is_added_to_a_copy() -> None:
     program = Program(kind="file", target="a.py:f")
     assert with_payload(program, "b" * 64) == replace(program, payload="b" * 64)

@@ -294,3 +294,14 @@ def test_a_payload_is_sent_once(source: Path, storage: LocalStorage) -> None:
     pack("sh", {}, ()).send(storage)
     packed_before(packed.program.payload or "", "main", {}).send(storage)
     assert storage.list("payload") == [name]
+
+
+def test_how_many_steps_there_will_be_is_known_where_the_program_says_it(tmp_path: Path) -> None:
+    path = tmp_path / "fit.py"
+    path.write_text("def main(steps: int = 40): ...\ndef other(steps=None): ...\ndef third(n=3): ...\n")
+    asked = [("main", {}), ("main", {"steps": 7}), ("other", {}), ("third", {})]
+    assert [pack(f"{path}:{name}", params, ()).program.steps for name, params in asked] == [40, 7, None, None]
+
+    def fit(steps: int = 9) -> None: ...
+
+    assert pack_function(fit, {}).program.steps == 9
