@@ -179,7 +179,7 @@ class Progress:
 
     step: the newest that was reported.
     first_step: the first that this attempt reported.
-    saved_step: the newest whose checkpoint is sealed.
+    saved_step: the newest whose checkpoint is sealed, or that was restored.
     metrics: what was reported with the newest step.
     """
 

@@ -87,6 +87,7 @@ class Checkpoints:
         restored, stored = self._store.read(self._start, state)
         if self._data is not None and stored is not None:
             data_position.set_position(self._data, stored, *agreement.place())
+        progress().update(saved_step=self._start.step)
         progress().event(Event.RESTORED, step=self._start.step, attempt=self._start.attempt)
         return restored, self._start.step + 1
 
