@@ -65,7 +65,7 @@ def main() -> None:
     parser.add_argument("--only", choices=EXPERIMENTS, action="append", help="this one; may be repeated")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that what was started is ended
-    for name in [name for name in os.environ if name.startswith("PREFECT_")]:
+    for name in [name for name in os.environ if name.startswith("PREFECT_") or name == "PYTHONDONTWRITEBYTECODE"]:
         del os.environ[name]  # neither a server nor a setting of whoever measures takes part
     figures = []
     for figure in measure(QUICK if options.quick else WHOLE, options.only or list(EXPERIMENTS)):
