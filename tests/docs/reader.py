@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 IN_CLONE = ("docs", "deployments", "pyproject.toml", "Makefile")  # what pages speak of
 SECONDS_A_COMMAND = 280.0
+SECONDS_TO_LEAVE = 20.0
 _AROUND = """set -euo pipefail
 [ ! -f {state} ] || source {state}
 {text}
@@ -141,7 +142,9 @@ class Reader:
             family = psutil.Process(begun.pid).children(recursive=True)
             for process in [*family, begun]:
                 process.terminate()
-            psutil.wait_procs(family, timeout=SECONDS_A_COMMAND)
+            _, stubborn = psutil.wait_procs(family, timeout=SECONDS_TO_LEAVE)
+            for process in stubborn:  # a Prefect worker sometimes waits for itself
+                process.kill()
             begun.wait(SECONDS_A_COMMAND)
         if self._session is not None and self._session.stdin is not None:
             self._session.stdin.close()
