@@ -36,12 +36,13 @@ class Effort:
 
     job_seconds: float
     jobs: int
+    slow_jobs: int  # of what has no goal and takes minutes
     short_jobs: int
     starts: int
 
 
-WHOLE = Effort(job_seconds=60.0, jobs=3, short_jobs=5, starts=9)
-QUICK = Effort(job_seconds=10.0, jobs=1, short_jobs=1, starts=3)
+WHOLE = Effort(job_seconds=60.0, jobs=3, slow_jobs=2, short_jobs=5, starts=9)
+QUICK = Effort(job_seconds=10.0, jobs=1, slow_jobs=1, short_jobs=1, starts=3)
 
 
 # Word → how the experiment is made, once it is its turn, and how often it is repeated.
@@ -49,8 +50,8 @@ Made = tuple[Callable[[Sides, Effort], Experiment], Callable[[Effort], int]]
 EXPERIMENTS: dict[str, Made] = {
     "overhead": (lambda sides, effort: whole_jobs.overhead(sides, effort.job_seconds), lambda effort: effort.jobs),
     "recovery": (lambda sides, effort: whole_jobs.recovery(sides), lambda effort: effort.short_jobs),
-    "cold": (lambda sides, effort: whole_jobs.cold_start(sides), lambda effort: effort.jobs),
-    "saving": (lambda sides, effort: saving.saving(sides, effort.job_seconds), lambda effort: effort.jobs),
+    "cold": (lambda sides, effort: whole_jobs.cold_start(sides), lambda effort: effort.slow_jobs),
+    "saving": (lambda sides, effort: saving.saving(sides, effort.job_seconds), lambda effort: effort.slow_jobs),
     "save": (lambda sides, effort: saving.one_save(sides), lambda effort: effort.jobs),
     "own": (lambda sides, effort: saving.own_time(sides, effort.short_jobs), lambda effort: effort.short_jobs),
     "shell": (lambda sides, effort: starts.shell(), lambda effort: effort.starts),
