@@ -47,6 +47,11 @@ os.environ.update(
 os.environ.pop("XLA_FLAGS", None)
 
 
+# Whoever runs the tests in the background may have them ignore what a terminal sends; whatever they start must not.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     # Matplotlib lists the machine's fonts once per home, which takes seconds; keep that list between runs.
     cache = getattr(config, "cache", None)  # absent under `-p no:cacheprovider`
