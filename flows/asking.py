@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,7 +12,7 @@ from prefect_tpu.infra.errors import UsageError
 from prefect_tpu.infra.job import Program
 from prefect_tpu.infra.packing import Packed, pack_function
 from prefect_tpu.infra.pickling import Arguments, check_callable
-from prefect_tpu.infra.request import Request, check, default_output, job_folder
+from prefect_tpu.infra.request import Request, check, default_output, job_folder, made_up_name
 from prefect_tpu.infra.storage import open_storage
 
 
@@ -48,7 +47,7 @@ def ask(
     Raises `UsageError`, which says what to change; then nothing has been written.
     """
     check_names(caller, options, OF_RUN if arguments else OF_TRAIN)
-    name = options.get("name") or f"t-{secrets.token_hex(6)}"
+    name = options.get("name") or made_up_name()
     output = _path("output", options.get("output") or default_output())
     params, function = _mapping("params", options.get("params")), None
     if not isinstance(program, str):

@@ -10,9 +10,9 @@ import time
 import psutil
 
 from prefect_tpu.infra import layout
-from prefect_tpu.infra.contract import Env
 from prefect_tpu.infra.errors import PlatformError
 from prefect_tpu.infra.job import JobResult, SliceJob
+from prefect_tpu.infra.job_checks import OWN_VARIABLES
 from prefect_tpu.infra.launcher import history
 from prefect_tpu.infra.launcher.lease import driver_of
 from prefect_tpu.infra.state import JobState
@@ -21,7 +21,6 @@ from prefect_tpu.infra.storage import LocalStorage
 START_SECONDS = 60.0  # from the start of a driver to its lease; a second on a quiet machine
 LOOK_SECONDS = 0.05
 MOST_LINES = 5  # of the log, in a message
-_OF_A_HOST = frozenset({Env.PLAN, Env.HOST, Env.SCRATCH, Env.RUNNER, Env.STARTED, Env.ATTEMPT})
 
 
 def start_driver(storage: LocalStorage, job: SliceJob | None = None) -> None:
@@ -36,7 +35,7 @@ def start_driver(storage: LocalStorage, job: SliceJob | None = None) -> None:
     before, log = history.read_result(storage), storage.path(layout.DRIVER_LOG)
     begins = log.stat().st_size if log.exists() else 0
     command = [sys.executable, "-P", "-m", "prefect_tpu.flows.drive", storage.url]
-    environment = {name: value for name, value in os.environ.items() if name not in _OF_A_HOST}
+    environment = {name: value for name, value in os.environ.items() if name not in OWN_VARIABLES}
     try:
         with log.open("ab") as file:
             started = subprocess.run(

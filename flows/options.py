@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, TypedDict
 
 from prefect_tpu.infra.errors import UsageError
+from prefect_tpu.infra.job_checks import nearest
 
 if TYPE_CHECKING:
     from prefect_tpu.flows.train import Timing
@@ -55,6 +55,5 @@ def check_names(caller: str, options: Iterable[str], known: Sequence[str]) -> No
     """Raise `UsageError` for an option that `caller` does not have, with the nearest one."""
     for name in options:
         if name not in known:
-            near = get_close_matches(name, known, n=1)
-            hint = f"Did you mean {near[0]!r}?" if near else f"It has: {', '.join(known)}."
+            hint = nearest(name, known) or f"It has: {', '.join(known)}."
             raise UsageError(f"{caller}() has no option {name!r}. {hint}")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import Any
 
 from prefect_tpu.infra.contract import Env
@@ -11,7 +13,7 @@ from prefect_tpu.infra.errors import UsageError
 
 MOST_PARAMS_BYTES = 256 * 1024  # a Prefect server takes 512 KiB for all parameters of a run
 LONGEST_SHOWN = 60  # characters of a value in a message
-OWN_VARIABLES = frozenset({Env.PLAN, Env.HOST, Env.SCRATCH, Env.RUNNER, Env.STARTED, Env.ATTEMPT})
+OWN_VARIABLES = frozenset({Env.PLAN, Env.HOST, Env.SCRATCH, Env.RUNNER, Env.STARTED, Env.ATTEMPT})  # of a host
 
 
 def check_json(target: str, params: Any) -> None:
@@ -82,6 +84,12 @@ def _is_number(value: Any) -> bool:
 def shown(value: Any) -> str:
     """A value in a message."""
     return cut(repr(value))
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """`Did you mean 'steps'?`; empty where nothing that is known is like it."""
+    near = get_close_matches(name, list(known), n=1)
+    return f"Did you mean {near[0]!r}?" if near else ""
 
 
 def cut(text: str) -> str:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from prefect_tpu.infra.backends.local_slices import job_output
 from prefect_tpu.infra.drills import DrillKind, parse_drill
 from prefect_tpu.infra.errors import UsageError
 from prefect_tpu.infra.job import SliceJob, check_name
+from prefect_tpu.infra.job_checks import nearest
 from prefect_tpu.infra.launcher import history
 from prefect_tpu.infra.storage import LocalStorage, open_storage
 
@@ -45,6 +46,11 @@ def default_output() -> str:
     return job_output(os.environ)
 
 
+def made_up_name() -> str:
+    """Of a job that nobody named."""
+    return f"t-{secrets.token_hex(6)}"
+
+
 def job_folder(output: str, name: str) -> str:
     """The folder of one job."""
     return open_storage(output).inside(check_name(name)).url
@@ -59,7 +65,7 @@ def prepare(request: Request, copied: Callable[[int], None] = lambda _: None) ->
     packed = _checked(request, storage)
     staged = {name: staging.stage(source, request.output, copied).sha256 for name, source in request.data.items()}
     job = _job(request, packed, data=staged)
-    history.check_if_stored(storage, job)
+    history.check_stored(storage, job)
     packed.send(storage)
     return job
 
@@ -75,7 +81,7 @@ def imagine(request: Request) -> tuple[SliceJob, packing.Packed]:
     packed = _checked(request, storage)
     data = {name: staging.measure(source, request.output)[0] for name, source in request.data.items()}
     job = _job(request, packed, data=data)
-    history.check_if_stored(storage, job)
+    history.check_stored(storage, job)
     return job, packed
 
 
@@ -93,7 +99,7 @@ def _check_free(storage: LocalStorage, job: SliceJob, names: Iterable[str]) -> N
     stored = history.read_job(storage)
     if stored is not None:
         data = {name: stored.data.get(name, "") for name in names}
-        history.check_if_stored(storage, replace(job, data=data))
+        history.check_stored(storage, replace(job, data=data))
 
 
 def _check_output(output: Path) -> None:
@@ -141,9 +147,8 @@ def _job(request: Request, packed: packing.Packed, data: dict[str, str]) -> Slic
     known = {f.name for f in fields(SliceJob)} - {"name", "program", "accelerators", "data"}
     for name in request.settings:
         if name not in known:
-            near = get_close_matches(str(name), known, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else f" It has: {', '.join(sorted(known))}."
-            raise UsageError(f"Job {request.name!r} has no setting {name!r}.{hint}")
+            hint = nearest(str(name), known) or f"It has: {', '.join(sorted(known))}."
+            raise UsageError(f"Job {request.name!r} has no setting {name!r}. {hint}")
     return SliceJob(
         name=request.name,
         program=packed.program,

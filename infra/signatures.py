@@ -6,11 +6,10 @@ import ast
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
 from prefect_tpu.infra.errors import UsageError
-from prefect_tpu.infra.job_checks import shown
+from prefect_tpu.infra.job_checks import nearest, shown
 
 # What a value that JSON can carry may be given for: Python takes a whole number for a float, but no text for either.
 _FITS = {
@@ -134,7 +133,8 @@ def _check_names(signature: Signature, params: Mapping[str, Any]) -> None:
         )
     for name in params:
         if name not in names:
-            raise UsageError(f"{function} has no parameter {name!r}. {_what_it_has(names)}{_nearest(name, names)}")
+            said = f"{function} has no parameter {name!r}. {_what_it_has(names)} {nearest(name, names)}"
+            raise UsageError(said.rstrip())
     missing = [p.name for p in signature.by_name if not p.has_default and p.name not in params]
     if missing:
         is_one = len(missing) == 1
@@ -147,11 +147,6 @@ def _check_names(signature: Signature, params: Mapping[str, Any]) -> None:
 
 def _what_it_has(names: list[str]) -> str:
     return f"It has: {', '.join(names)}." if names else "It has none: leave it out."
-
-
-def _nearest(name: str, names: list[str]) -> str:
-    near = get_close_matches(name, names, n=1)
-    return f" Did you mean {near[0]!r}?" if near else ""
 
 
 def _listed(names: Iterable[str]) -> str:

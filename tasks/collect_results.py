@@ -9,6 +9,7 @@ from prefect.artifacts import create_markdown_artifact
 from prefect.cache_policies import NO_CACHE
 
 from prefect_tpu.infra.job import JobResult
+from prefect_tpu.infra.launcher.wording import counted
 from prefect_tpu.infra.loss_picture import draw_loss
 from prefect_tpu.infra.summary import markdown
 
@@ -20,6 +21,6 @@ def collect_results(result: JobResult) -> dict[str, Any]:
     create_markdown_artifact(
         key=f"attempts-{result.job}", markdown=markdown(result, picture), description=f"Job {result.job}"
     )
-    count = "1 attempt" if len(result.attempts) == 1 else f"{len(result.attempts)} attempts"
+    count = counted(len(result.attempts), "attempt")
     get_run_logger().info("Job %s %s after %s: %s", result.job, result.state, count, result.output)
     return result.to_json()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -13,7 +12,7 @@ from typing import TypeVar
 from prefect_tpu.flows.shell.durations import seconds, seconds_or_never
 from prefect_tpu.flows.shell.options import JobOptions
 from prefect_tpu.infra.errors import UsageError
-from prefect_tpu.infra.request import Request, default_output
+from prefect_tpu.infra.request import Request, default_output, made_up_name
 
 V = TypeVar("V")
 _DURATIONS = ("checkpoint_every", "grace", "provision_timeout", "join_timeout")
@@ -24,7 +23,7 @@ _COUNTS = ("max_preemptions", "max_failures", "dialect")
 def request_of(options: JobOptions) -> Request:
     """The request. Raises `UsageError` for words that mean nothing."""
     return Request(
-        name=options.name or f"t-{secrets.token_hex(6)}",
+        name=options.name or made_up_name(),
         program=options.target,
         accelerators=tuple(_accelerator(name, options.spot) for name in options.accelerator or ("cpu",)),
         output=options.output or default_output(),

@@ -9,7 +9,7 @@ from prefect_tpu.infra import layout
 from prefect_tpu.infra.launcher.lease import LAPSED_SECONDS
 from prefect_tpu.infra.launcher.news import News
 from prefect_tpu.infra.launcher.status import JobStatus, read_status
-from prefect_tpu.infra.launcher.wording import end_in_words
+from prefect_tpu.infra.launcher.wording import counted, end_in_words
 from prefect_tpu.infra.state import JobState
 from prefect_tpu.infra.storage import LocalStorage
 
@@ -42,8 +42,7 @@ def changes(before: JobStatus | None, seen: JobStatus) -> Iterator[tuple[int, st
     for ended in seen.attempts[len(before.attempts) :]:
         yield ended.number, end_in_words(ended.failure)
     if seen.attempt != before.attempt:
-        hosts = "1 host" if len(seen.hosts) == 1 else f"{len(seen.hosts)} hosts"
-        yield seen.attempt, f"{seen.accelerator}: {hosts}"
+        yield seen.attempt, f"{seen.accelerator}: {counted(len(seen.hosts), 'host')}"
     if seen.state is not before.state and seen.state in _SAID:
         yield seen.attempt, _SAID[seen.state]
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import psutil
 
 from prefect_tpu.flows.shell.checks import Check, Look, at_least, fail, ok, warn
-from prefect_tpu.infra.backends.local_limits import FREE_DISK_BYTES, HOST_MEMORY_BYTES
+from prefect_tpu.infra.backends.local_limits import FREE_DISK_BYTES, HOST_MEMORY_BYTES, existing
 from prefect_tpu.infra.backends.local_slices import LocalSlices, data_folder, slice_count
 from prefect_tpu.infra.errors import PlatformError
 from prefect_tpu.infra.storage import open_storage
@@ -112,7 +112,7 @@ def memory() -> Check:
 
 
 def disk(output: str) -> Check:
-    place = _existing(output)
+    place = existing(open_storage(output).root)
     there = shutil.disk_usage(place)
     return at_least(
         "disk",
@@ -126,7 +126,7 @@ def disk(output: str) -> Check:
 
 def writable(output: str) -> Check:
     """Create-only writes are the only lock there is: they are tried, and what was written is removed."""
-    storage = open_storage(str(_existing(output)))
+    storage = open_storage(existing(open_storage(output).root))
     name = f".tmp-doctor-{uuid.uuid4().hex}"
     try:
         first, second = (storage.put_if_absent(name, b"x") for _ in range(2))
@@ -191,9 +191,3 @@ def jax() -> Check:
         return fail("jax", f"cannot be used: {last}", "Install it again: python -m pip install --upgrade jax")
     version, backend, count = ended.stdout.split()[-3:]
     return ok("jax", f"{version} on {backend}, {count} device{'s' if count != '1' else ''}")
-
-
-def _existing(output: str) -> Path:
-    """The nearest folder that is there: a doctor makes none."""
-    root = open_storage(output).root
-    return next(folder for folder in (root, *root.parents) if folder.exists())

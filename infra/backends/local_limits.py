@@ -20,7 +20,7 @@ def limits(shape: Slice, output: str, *, most_hosts: int) -> tuple[Limit, ...]:
     hosts = Limit(
         what=f"hosts on one machine ({Env.MAX_HOSTS})", unit="hosts", needed=shape.hosts, available=most_hosts
     )
-    disk = _mebibytes(f"free disk below {output}", FREE_DISK_BYTES, psutil.disk_usage(_existing(Path(output))).free)
+    disk = _mebibytes(f"free disk below {output}", FREE_DISK_BYTES, psutil.disk_usage(existing(Path(output))).free)
     return (hosts, _memory("memory", shape, psutil.virtual_memory().total), disk)
 
 
@@ -42,7 +42,7 @@ def _mebibytes(what: str, needed: int, available: int) -> Limit:
     return Limit(what=what, unit="MiB", needed=needed // 2**20, available=available // 2**20)
 
 
-def _existing(path: Path) -> str:
+def existing(path: Path) -> str:
     """The nearest folder that is there: the output itself is made later."""
     path = Path(os.path.abspath(path.expanduser()))
     return str(next(folder for folder in (path, *path.parents) if folder.exists()))

@@ -25,21 +25,18 @@ def enter(storage: LocalStorage, job: SliceJob) -> SliceJob:
     A job that has ended may be asked for with other settings; `begin_round` writes them down.
     """
     if not storage.put_if_absent(layout.JOB, job.to_json()):
-        check_stored(storage, job, has_ended=read_result(storage) is not None)
+        check_stored(storage, job)
     return job
 
 
-def check_if_stored(storage: LocalStorage, job: SliceJob) -> None:
-    """Raise `Conflict` where a job of this name lies there that was asked for differently."""
-    if read_job(storage) is not None:
-        check_stored(storage, job, has_ended=read_result(storage) is not None)
+def check_stored(storage: LocalStorage, job: SliceJob) -> None:
+    """Raise `Conflict` where a job of this name lies there that was asked for differently.
 
-
-def check_stored(storage: LocalStorage, job: SliceJob, *, has_ended: bool = False) -> None:
-    """Raise `Conflict` where the job as it is written down was asked for differently."""
+    The settings of one that has ended may differ.
+    """
     stored = read_job(storage)
-    assert stored is not None, "nobody deletes job.json"
-    check_same(job, stored, has_ended=has_ended)
+    if stored is not None:
+        check_same(job, stored, has_ended=read_result(storage) is not None)
 
 
 def read_job(storage: LocalStorage) -> SliceJob | None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 
 from prefect_tpu.infra import layout
 from prefect_tpu.infra.errors import NoSuchJob, PlatformError, UsageError
+from prefect_tpu.infra.job_checks import nearest
 from prefect_tpu.infra.storage import LocalStorage, open_storage
 
 
@@ -38,6 +38,5 @@ def find_job(output: str, name: str) -> LocalStorage:
     if name in names:
         return open_storage(output).inside(name)
     place = open_storage(output).url
-    near = difflib.get_close_matches(name, names, n=1)
-    hint = f"Did you mean {near[0]!r}?" if near else "`prefect-tpu list` shows the jobs there; --output names another."
+    hint = nearest(name, names) or "`prefect-tpu list` shows the jobs there; --output names another."
     raise NoSuchJob(f"There is no job {name!r} in {place}. {hint}")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from prefect_tpu.infra.job import AttemptSummary
-from prefect_tpu.infra.launcher.wording import end_in_words
+from prefect_tpu.infra.launcher.wording import counted, end_in_words
 from prefect_tpu.infra.plan import HostPlan
 from prefect_tpu.infra.state import JobEvent, JobState, Observation, move
 
@@ -50,8 +50,7 @@ class Announcer:
             self._tell(attempt, text=text)
 
     def began(self, plan: HostPlan, instead_of: str | None = None) -> None:
-        hosts = "1 host" if plan.hosts == 1 else f"{plan.hosts} hosts"
-        devices = "1 device" if plan.devices_per_host == 1 else f"{plan.devices_per_host} devices"
+        hosts, devices = counted(plan.hosts, "host"), counted(plan.devices_per_host, "device")
         start = "from the beginning" if plan.restore is None else f"from step {plan.restore.step}"
         where = f"{plan.accelerator}: {hosts} of {devices}, {start}"
         if instead_of is None:

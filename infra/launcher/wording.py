@@ -1,4 +1,4 @@
-"""How is it said in one line how far a program is, and how an attempt ended? The same in a log and on a terminal."""
+"""How is it said in one line how far a program is, how an attempt ended, and how many? The same wherever it is read."""
 
 from __future__ import annotations
 
@@ -25,3 +25,8 @@ def metrics_in_words(metrics: Mapping[str, float]) -> str:
 def end_in_words(cause: Failure | None) -> str:
     """Of an attempt. The message names the host where that matters."""
     return "ended with its result" if cause is None else f"{cause.kind}: {cause.message}"
+
+
+def counted(number: int, word: str) -> str:
+    """`1 host`, `4 hosts`."""
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"

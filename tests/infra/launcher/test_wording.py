@@ -6,7 +6,7 @@ import pytest
 
 from prefect_tpu.infra.contract import Progress
 from prefect_tpu.infra.errors import FailureKind
-from prefect_tpu.infra.launcher.wording import end_in_words, progress_in_words
+from prefect_tpu.infra.launcher.wording import counted, end_in_words, progress_in_words
 from prefect_tpu.infra.policy.failures import failure
 
 
@@ -30,3 +30,7 @@ def test_progress(progress: Progress, total: int | None, words: str) -> None:
 def test_ends() -> None:
     assert end_in_words(None) == "ended with its result"
     assert end_in_words(failure(FailureKind.HOST_LOST, "Host 1 is gone.", host=1)) == "host_lost: Host 1 is gone."
+
+
+def test_one_is_counted_as_one() -> None:
+    assert [counted(number, "host") for number in (0, 1, 4)] == ["0 hosts", "1 host", "4 hosts"]
