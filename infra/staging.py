@@ -6,11 +6,13 @@ not copied again, whichever job asks.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,11 +52,12 @@ def stage(source: str, output: str, copied: Copied = lambda _: None) -> Staged:
         target, manifest = storage.path(layout.data(sha256)), f"{layout.data(sha256)}.json"
         if _lies_there(storage.get(manifest), target):
             return Staged(sha256=sha256, bytes=size, copied=False)
-        storage.delete(manifest)
-        _lay_down(files, target, path.is_dir(), copied)
-        kind = "folder" if path.is_dir() else "file"
-        facts = {"kind": kind, "name": path.resolve().name, "bytes": size, "laid": _look(target)}
-        storage.put_if_absent(manifest, contract.write_json(facts))
+        facts = {"kind": "folder" if path.is_dir() else "file", "name": path.resolve().name, "bytes": size}
+        with _copied_beside(files, target, path.is_dir(), copied) as copy, _alone(target):
+            if not _lies_there(storage.get(manifest), target):  # nobody laid it down while it was copied
+                storage.delete(manifest)
+                _put_in_place(copy, target)
+                storage.put(manifest, contract.write_json({**facts, "laid": _look(target)}))
     except OSError as exc:
         raise PlatformError(f"Could not stage {source} into {output}: {exc.strerror or exc}.") from exc
     return Staged(sha256=sha256, bytes=size, copied=True)
@@ -156,21 +159,35 @@ def _whole(digests: dict[str, str], is_folder: bool) -> str:
     return whole.hexdigest()
 
 
-def _lay_down(files: dict[str, Path], target: Path, is_folder: bool, copied: Copied) -> None:
-    """Beside the target first, so that a copy cut short is never taken for the data."""
+@contextmanager
+def _copied_beside(files: dict[str, Path], target: Path, is_folder: bool, copied: Copied) -> Iterator[Path]:
+    """A whole copy beside the target, so that one cut short is never taken for the data; gone at the end."""
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = Path(tempfile.mkdtemp(dir=target.parent, prefix=layout.TEMPORARY))
     try:
         digests = {name: _copy(file, temporary / ".new" / name, copied) for name, file in files.items()}
         if _whole(digests, is_folder) != target.name:
             raise UsageError("The data changes while it is copied: stage it again when nothing writes to it.")
-        if target.with_name(f"{target.name}.json").exists():
-            return  # another job laid the same data down meanwhile, and may read it already
-        if target.exists():  # left by a copy whose manifest was never written
-            target.rename(temporary / ".left")
-        (temporary / ".new").rename(target)
+        yield temporary / ".new"
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+@contextmanager
+def _alone(target: Path) -> Iterator[None]:
+    """One stager at a time puts data in place: the lock goes with its process, and is held for a few renames."""
+    folder = os.open(target.parent, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
+
+
+def _put_in_place(copy: Path, target: Path) -> None:
+    if target.exists():  # its manifest was never written, or somebody has touched it
+        target.rename(copy.with_name(".left"))
+    copy.rename(target)
 
 
 def _copy(source: Path, target: Path, copied: Copied) -> str:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -177,6 +180,23 @@ def test_data_that_another_job_laid_down_meanwhile_stays_as_it_is(folder: Path, 
     staged = stage(str(folder), str(output), meanwhile)
     assert (output / layout.data(staged.sha256)).stat().st_ino == inodes[0]
     assert {path.name for path in (output / layout.DATA_FOLDER).iterdir()} == {staged.sha256, f"{staged.sha256}.json"}
+
+
+def test_many_who_stage_the_same_data_at_once_all_find_it(folder: Path, output: Path) -> None:
+    for _ in range(10):
+        meet = threading.Barrier(8)
+        first = threading.local()
+
+        def wait_for_all(_: int, meet: threading.Barrier = meet, first: threading.local = first) -> None:
+            if not getattr(first, "met", False):  # nobody puts the data in place before all found it absent
+                first.met = True
+                meet.wait(30)
+
+        with ThreadPoolExecutor(8) as pool:
+            staged = [pool.submit(stage, str(folder), str(output), wait_for_all) for _ in range(8)]
+        assert len({one.result().sha256 for one in staged}) == 1
+        assert not stage(str(folder), str(output)).copied
+        shutil.rmtree(output)
 
 
 def test_a_link_to_a_file_is_the_file(folder: Path, output: Path) -> None:
