@@ -8,12 +8,15 @@ from typing import Any
 from prefect_tpu.infra import contract, layout
 from prefect_tpu.infra.errors import Failure, UsageError
 from prefect_tpu.infra.job_checks import check_count, check_environment, check_json, check_positive
+from prefect_tpu.infra.pods import PodSettings
 
 PROGRAM_KINDS = ("function", "module", "file", "command")
 # How a job is carried out, not what it trains: once it has ended it may go on with other ones.
 SETTINGS = frozenset(
     {
         "accelerators",
+        "slices",
+        "pods",
         "max_preemptions",
         "max_failures",
         "checkpoint_every",
@@ -74,6 +77,8 @@ class SliceJob:
     program: what each host runs.
     accelerators: in order of preference; the first that is to be had is used.
     backend: where slices come from.
+    slices: how many slices of an accelerator the program spans.
+    pods: how hosts run in a cluster; None on backends without one.
     dialect: what numbers in accelerator names count, `google` or `chips`.
     data: name → SHA-256 of staged data.
     env: plain environment variables of the program; never secrets.
@@ -95,6 +100,8 @@ class SliceJob:
     program: Program
     accelerators: tuple[str, ...]
     backend: str = "local"
+    slices: int = 1
+    pods: PodSettings | None = None
     dialect: str = "google"
     data: dict[str, str] = field(default_factory=dict)
     env: dict[str, str] = field(default_factory=dict)
@@ -119,8 +126,10 @@ class SliceJob:
             if getattr(self, name) is not None:
                 check_positive(name, getattr(self, name))
         check_environment(self.env)
-        for name in ("max_preemptions", "max_failures"):
+        for name in ("max_preemptions", "max_failures", "slices"):
             check_count(name, getattr(self, name))
+        if self.slices < 1:
+            raise UsageError(f"slices is {self.slices}: a job runs on one slice at least.")
 
     def to_json(self) -> bytes:
         return contract.write_json(asdict(self))
@@ -134,8 +143,9 @@ class SliceJob:
         }
         with contract.reading("job.json"):
             return cls(
-                **{key: value for key, value in values.items() if key in known - {"program"}},
+                **{key: value for key, value in values.items() if key in known - {"program", "pods"}},
                 program=Program.from_json(data["program"]),
+                pods=PodSettings.from_json(data["pods"]) if data.get("pods") else None,
             )
 
 

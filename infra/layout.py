@@ -80,6 +80,11 @@ def scratch(attempt: int, index: int) -> str:
     return f"{host(attempt, index)}/scratch"
 
 
+def progress(attempt: int, index: int) -> str:
+    """How far the program is, where its scratch folder is on a disk of its own: replaced while it runs."""
+    return f"{host(attempt, index)}/progress.json"
+
+
 def log(attempt: int, index: int) -> str:
     """What the host's program wrote to its standard output and error."""
     return f"{host(attempt, index)}/log"

@@ -26,10 +26,16 @@ class HostPlan:
     """One attempt on one slice, as every host of it reads it.
 
     output: the job's folder.
-    hosts: how many there are.
+    slices: how many slices of the accelerator there are.
+    hosts: how many there are, over all slices.
+    backend: where its hosts are.
+    cluster, namespace: of hosts that are pods; the names under which they were sent.
+    scratch: a folder of each host's own disk, for what its program and its runner tell each other; None where that
+        lies in the output.
     platform: `cpu`, `cuda` or `tpu`: what JAX runs on.
     devices_per_host: JAX devices that each host must find.
     gpus: names of a host's GPUs, as `CUDA_VISIBLE_DEVICES` takes them; with `cuda` only.
+    stand_in: what runs in place of the GPUs that the accelerator names, as a sentence; empty where they are there.
     coordinator: `address:port` where the hosts meet; also the port of other frameworks' rendezvous.
     addresses: one per host, the leader's first.
     restore: where this attempt starts from, chosen once.
@@ -41,10 +47,16 @@ class HostPlan:
     attempt: int
     accelerator: str
     output: str
+    slices: int = 1
     hosts: int
+    backend: str = "local"
+    cluster: str | None = None
+    namespace: str | None = None
+    scratch: str | None = None
     devices_per_host: int
     platform: str
     gpus: tuple[str, ...] = ()
+    stand_in: str = ""
     coordinator: str
     addresses: tuple[str, ...]
     program: Program

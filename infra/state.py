@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from prefect_tpu.infra.contract import HostRecord, Progress
+from prefect_tpu.infra.errors import FailureKind
 
 
 class JobState(StrEnum):
@@ -108,13 +109,29 @@ class HostPhase(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Cause:
+    """Why the platform ended a host or keeps an attempt from going on: a kind, and its own words."""
+
+    kind: FailureKind
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """No slice yet: what the job waits for, in a person's words."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HostObservation:
     """What a backend says of one host now.
 
     exit_code, signal: how the host's runner ended, where that is known.
     reason: the platform's own word for it.
-    disruption: the platform took the host away, in its own words; None where it did not.
+    cause: the platform ended the host; None where it did not.
     record: the runner's own account; None where it left none.
+    place: the machine that it is on, in the platform's name; empty where there is none.
     """
 
     host: int
@@ -122,10 +139,11 @@ class HostObservation:
     exit_code: int | None = None
     signal: int | None = None
     reason: str = ""
-    disruption: str | None = None
+    cause: Cause | None = None
     joined: bool = False
     progress: Progress = field(default_factory=Progress)
     record: HostRecord | None = None
+    place: str = ""
 
     @property
     def has_ended(self) -> bool:
@@ -138,10 +156,16 @@ class HostObservation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """A complete snapshot of one attempt: every host of it."""
+    """A complete snapshot of one attempt: every host of it.
+
+    waiting: its slice is not there yet, though it was sent.
+    cause: the attempt as a whole cannot go on, whatever its hosts do; None where it can.
+    """
 
     attempt: int
     hosts: tuple[HostObservation, ...]
+    waiting: Waiting | None = None
+    cause: Cause | None = None
 
     @property
     def has_ended(self) -> bool:
@@ -169,13 +193,6 @@ class Observation:
             saved_step=max((p.saved_step for p in reports if p.saved_step is not None), default=None),
             metrics=self.leader.progress.metrics,
         )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
-    """No slice yet: what the job waits for, in a person's words."""
-
-    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,14 +8,25 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import tempfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from prefect_tpu.infra.errors import PlatformError, UsageError
 from prefect_tpu.infra.layout import TEMPORARY
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What is known of a name without reading it. `changed` is in seconds since the epoch, by the storage's clock."""
+
+    bytes: int
+    changed: float
 
 
 class Storage(Protocol):
@@ -36,17 +47,44 @@ class Storage(Protocol):
         """Write only where nothing has that name; False where something has."""
         ...
 
+    def children(self, folder: str) -> list[str]:
+        """What lies directly in a folder, files and folders by their last part, sorted."""
+        ...
+
     def list(self, folder: str) -> list[str]:
         """All names below a folder, sorted; empty where there is no such folder."""
+        ...
+
+    def facts(self, folder: str) -> dict[str, Facts]:
+        """Of all names below a folder, as `list` gives them: in one look, without reading."""
+        ...
+
+    def changed(self, name: str) -> float | None:
+        """When a name was written last, in seconds since the epoch by the storage's clock; `None` without one."""
+        ...
+
+    def checksum(self, name: str) -> str:
+        """Of the bytes of a name, as `kind:value`: read from the disk, or what a bucket keeps of an object."""
         ...
 
     def delete(self, name: str) -> None:
         """Remove one name; nothing happens where it is absent."""
         ...
 
+    def delete_folder(self, folder: str) -> None:
+        """Remove all names below a folder; nothing happens where there are none."""
+        ...
+
     def inside(self, folder: str) -> Storage:
         """The same storage seen from a folder of it."""
         ...
+
+    def where(self, name: str) -> str:
+        """The path or URL of a name: for people, and for libraries that read and write by themselves."""
+        ...
+
+
+_BLOCK_BYTES = 2**20
 
 
 class LocalStorage:
@@ -97,10 +135,47 @@ class LocalStorage:
                 return False
         return True
 
+    def children(self, folder: str) -> list[str]:
+        path = self.root / folder if folder else self.root
+        try:
+            return sorted(name for name in os.listdir(path) if not name.startswith(TEMPORARY))
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        except OSError as exc:
+            raise _platform_error("list", path, exc) from exc
+
     def list(self, folder: str) -> list[str]:
         base = self.path(folder)
         found = (Path(parent, name) for parent, _, names in os.walk(base) for name in names)
         return sorted(str(path.relative_to(self.root)) for path in found if not path.name.startswith(TEMPORARY))
+
+    def facts(self, folder: str) -> dict[str, Facts]:
+        found = {}
+        for name in self.list(folder):
+            try:
+                seen = self.path(name).stat()
+            except FileNotFoundError:  # gone since it was listed
+                continue
+            found[name] = Facts(bytes=seen.st_size, changed=seen.st_mtime)
+        return found
+
+    def changed(self, name: str) -> float | None:
+        try:
+            return self.path(name).stat().st_mtime
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as exc:
+            raise _platform_error("read", self.path(name), exc) from exc
+
+    def checksum(self, name: str) -> str:
+        value = 0
+        try:
+            with self.path(name).open("rb") as file:
+                while block := file.read(_BLOCK_BYTES):
+                    value = zlib.crc32(block, value)
+        except OSError as exc:
+            raise _platform_error("read", self.path(name), exc) from exc
+        return f"crc32:{value:08x}"
 
     def delete(self, name: str) -> None:
         path = self.path(name)
@@ -111,8 +186,14 @@ class LocalStorage:
         except OSError as exc:
             raise _platform_error("delete", path, exc) from exc
 
+    def delete_folder(self, folder: str) -> None:
+        shutil.rmtree(self.path(folder), ignore_errors=True)
+
     def inside(self, folder: str) -> LocalStorage:
         return LocalStorage(self.path(folder))
+
+    def where(self, name: str) -> str:
+        return str(self.path(name))
 
 
 @contextmanager

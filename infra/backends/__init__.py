@@ -9,7 +9,10 @@ from typing import cast
 from prefect_tpu.infra.backends.base import Backend
 from prefect_tpu.infra.errors import UsageError
 
-_KNOWN = {"local": "prefect_tpu.infra.backends.local:LocalBackend"}
+_KNOWN = {
+    "local": "prefect_tpu.infra.backends.local:LocalBackend",
+    "jobset": "prefect_tpu.infra.backends.jobset:JobSetBackend",
+}
 
 
 def open_backend(name: str) -> Backend:

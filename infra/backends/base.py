@@ -31,10 +31,16 @@ class Refused:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Exactly what will be sent. `hosts` is what each host reads; `commands` what starts them."""
+    """Exactly what will be sent.
+
+    hosts: what each host reads.
+    commands: what starts them, where they are processes of this machine.
+    objects: what is created, in this order, where they are pods of a cluster.
+    """
 
     hosts: HostPlan
-    commands: tuple[tuple[str, ...], ...]
+    commands: tuple[tuple[str, ...], ...] = ()
+    objects: tuple[dict[str, Any], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +51,7 @@ class Attempt:
     number: int
     output: str
     restore: RestorePoint | None = None
+    avoid: tuple[str, ...] = ()  # places, as `HostObservation.place` names them, that earlier attempts lost hosts on
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +69,15 @@ class Backend(Protocol):
     `submit` adopts what exists, `stop`, `forget` and `release` of what is gone
     do nothing.
     """
+
+    @property
+    def look_seconds(self) -> float:
+        """How often its output and its hosts may be looked at."""
+        ...
+
+    def default_output(self) -> str:
+        """Where all jobs lie where nobody names a place. Raises `UsageError` where one must be named."""
+        ...
 
     def limits(self, job: SliceJob, offer: Offer, output: str) -> tuple[Limit, ...]:
         """What the job needs of this offer against what there is."""

@@ -12,10 +12,10 @@ from collections.abc import AsyncGenerator, Mapping
 import anyio
 
 from prefect_tpu.infra import contract, layout
-from prefect_tpu.infra.accelerators import Slice, resolve
+from prefect_tpu.infra.accelerators import resolve
 from prefect_tpu.infra.backends import local_limits
 from prefect_tpu.infra.backends.base import Attempt, Handle, Held, LogLine, Plan, Refused
-from prefect_tpu.infra.backends.local_gpus import machine_gpus, share
+from prefect_tpu.infra.backends.local_gpus import LocalGpus, stand_in
 from prefect_tpu.infra.backends.local_logs import last_lines, read_lines
 from prefect_tpu.infra.backends.local_ports import free_port
 from prefect_tpu.infra.backends.local_processes import is_alive, kill_marked, notice_withheld
@@ -23,6 +23,7 @@ from prefect_tpu.infra.backends.local_slices import (
     LocalSlices,
     SliceLock,
     data_folder,
+    job_output,
     slice_count,
     whole_number,
 )
@@ -48,18 +49,24 @@ class LocalBackend:
 
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
         self._environment = dict(os.environ if environment is None else environment)
+        self._gpus = LocalGpus(self._environment)
         self._slices = LocalSlices(data_folder(self._environment) / "slices", slice_count(self._environment))
         self._locks: dict[int, SliceLock] = {}
         self._held: dict[str, Held] = {}  # by the output of the job that has the slice
         self._children: dict[tuple[str, int], subprocess.Popen[bytes]] = {}
 
+    @property
+    def look_seconds(self) -> float:
+        return LOOK_SECONDS
+
+    def default_output(self) -> str:
+        return job_output(self._environment)
+
     def limits(self, job: SliceJob, offer: Offer, output: str) -> tuple[Limit, ...]:
         shape = resolve(offer.accelerator, dialect=job.dialect)
         most = whole_number(self._environment, Env.MAX_HOSTS, default=DEFAULT_MAX_HOSTS)
         found = local_limits.limits(shape, output, most_hosts=most)
-        if self._platform(shape) == "cuda":
-            found += (local_limits.gpus(shape, len(self._gpus(0))),)
-        return found
+        return found + ((local_limits.gpus(shape, self._gpus.of_a_slice),) if self._gpus.serve(shape) else ())
 
     async def provision(self, attempt: Attempt, offer: Offer) -> Held | Waiting | Refused:
         if attempt.output in self._held:
@@ -86,6 +93,7 @@ class LocalBackend:
     def plan(self, attempt: Attempt, held: Held) -> Plan:
         job = attempt.job
         shape = resolve(held.offer.accelerator, dialect=job.dialect)
+        gpus = self._gpus.chosen(shape, held.handle["slice"])
         port = free_port(f"{attempt.output}/{attempt.number}/{held.handle['slice']}")
         hosts = HostPlan(
             job=job.name,
@@ -94,8 +102,9 @@ class LocalBackend:
             output=attempt.output,
             hosts=shape.hosts,
             devices_per_host=shape.devices_per_host,
-            platform=self._platform(shape),
-            gpus=self._gpus(held.handle["slice"])[: shape.chips] if self._platform(shape) == "cuda" else (),
+            platform="cuda" if gpus else "cpu",
+            gpus=tuple(gpu.name for gpu in gpus),
+            stand_in=stand_in(shape, gpus),
             coordinator=f"127.0.0.1:{port}",
             addresses=("127.0.0.1",) * shape.hosts,
             program=job.program,
@@ -112,12 +121,6 @@ class LocalBackend:
             python=sys.executable,
         )
         return Plan(hosts=hosts, commands=tuple(_command(hosts, host) for host in range(hosts.hosts)))
-
-    def _platform(self, shape: Slice) -> str:
-        return "cuda" if shape.platform == "gpu" and machine_gpus(self._environment) else "cpu"
-
-    def _gpus(self, number: int) -> tuple[str, ...]:
-        return share(machine_gpus(self._environment), slice_count(self._environment), number)
 
     async def submit(self, plan: HostPlan, held: Held | None) -> Handle:
         """Start a runner for each host that has none; a runner finds out itself where it is one too many."""

@@ -85,6 +85,8 @@ def classify(observation: Observation) -> Failure | None:
     """
     ended = [host for host in observation.hosts if host.has_ended]
     evidence = tuple(_describe(host) for host in ended if host.has_failed)
+    if observation.cause is not None and _told_to_leave(ended) is None:
+        return failure(observation.cause.kind, observation.cause.message, evidence=evidence)
     if not evidence:
         return None
     for rule in _RULES:
@@ -100,6 +102,8 @@ def is_decided(observation: Observation) -> bool:
 
     An error or a lost peer of theirs never outranks that; hosts that had a notice are saving.
     """
+    if observation.cause is not None:
+        return True
     ended = [host for host in observation.hosts if host.has_ended]
     is_leaving = _told_to_leave(ended) is not None or _platform_took_it(ended) is not None
     return not is_leaving and _host_is_gone(ended) is not None
@@ -122,8 +126,8 @@ def _told_to_leave(hosts: list[HostObservation]) -> _Cause:
 
 def _platform_took_it(hosts: list[HostObservation]) -> _Cause:
     for host in hosts:
-        if host.disruption:
-            return FailureKind.PREEMPTED, host.host, f"The platform took the host away: {host.disruption}."
+        if host.cause:
+            return host.cause.kind, host.host, f"The platform ended host {host.host}: {host.cause.message}"
         if host.record and host.record.stop_reason == StopReason.NOTICE:
             return FailureKind.PREEMPTED, host.host, f"Host {host.host} was told to leave ({_saved(host.record)})."
     return None

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from prefect_tpu.infra.contract import ExitCode, HostRecord, KilledBy, ProgramError, Progress, Silence, StopReason
 from prefect_tpu.infra.errors import Failure, FailureKind
 from prefect_tpu.infra.policy.failures import ADVICE, RETRYABLE, classify, failure, is_decided, with_saves
-from prefect_tpu.infra.state import HostObservation, HostPhase, Observation
+from prefect_tpu.infra.state import Cause, HostObservation, HostPhase, Observation
 
 Kind = FailureKind
+TAKEN = Cause(kind=Kind.PREEMPTED, message="node deleted.")
 
 
 def running(host: int) -> HostObservation:
@@ -26,11 +27,11 @@ def gone(host: int, **changes: Any) -> HostObservation:
     return HostObservation(**{"host": host, "phase": HostPhase.ENDED, "joined": True, **changes})
 
 
-def ended(host: int, code: int, *, disruption: str | None = None, **changes: Any) -> HostObservation:
+def ended(host: int, code: int, *, cause: Cause | None = None, **changes: Any) -> HostObservation:
     """With a record. All hosts met 10 s after their runner's start unless told otherwise."""
     values = {"attempt": 1, "host": host, "exit_code": code, "joined_after": 10.0, "ended_after": 20.0, **changes}
     joined = values["joined_after"] is not None
-    return gone(host, exit_code=code, joined=joined, disruption=disruption, record=HostRecord(**values))
+    return gone(host, exit_code=code, joined=joined, cause=cause, record=HostRecord(**values))
 
 
 def done(host: int, **changes: Any) -> HostObservation:
@@ -78,7 +79,7 @@ TABLE: dict[str, tuple[list[HostObservation], FailureKind | None, int | None]] =
     "a lone host killed": ([by_signal(0, signal.SIGKILL)], Kind.HOST_LOST, 0),
     "killed before the hosts met": ([gone(0, joined=False), lost_peer(1, **NOT_MET)], Kind.HOST_LOST, 0),
     # the platform's own word outranks that
-    "node taken away": ([gone(0), gone(1, disruption="node deleted"), raised(2)], Kind.PREEMPTED, 1),
+    "node taken away": ([gone(0), gone(1, cause=TAKEN), raised(2)], Kind.PREEMPTED, 1),
     "notice, others saved with it": (
         [ended(0, ExitCode.PREEMPTED), told(1, ExitCode.PREEMPTED, StopReason.NOTICE)], Kind.PREEMPTED, 1),
     "notice, another host lost its peer": (
@@ -131,7 +132,7 @@ TABLE: dict[str, tuple[list[HostObservation], FailureKind | None, int | None]] =
     "stalled, then another raised": (
         [stalled(0, step=3, ended_after=60.0), raised(1, ended_after=61.0)], Kind.STALLED, 0),
     "stalled, and the platform took a host": (
-        [stalled(0, step=3), gone(1, disruption="node deleted")], Kind.PREEMPTED, 1),
+        [stalled(0, step=3), gone(1, cause=TAKEN)], Kind.PREEMPTED, 1),
     "stalled, and a stop": ([stalled(0, step=3), told(1, ExitCode.STOPPED, StopReason.STOP)], Kind.STOPPED, None),
     **{
         f"{number.name} is the program's own": ([lost_peer(0), by_signal(1, number)], Kind.PROGRAM_ERROR, 1)
@@ -195,7 +196,10 @@ def test_every_kind_says_whether_to_try_again_and_what_to_do(kind: str, retryabl
         ([raised(0)], "ValueError: bad shape"),
         ([ended(0, 80, error=ProgramError(type="AssertionError", message="", traceback=""))], "AssertionError"),
         ([ended(0, 80, program_code=3)], "The program ended with exit code 3."),
-        ([gone(0, disruption="node deleted")], "The platform took the host away: node deleted."),
+        (
+            [gone(0, cause=TAKEN)],
+            "The platform ended host 0: node deleted.",
+        ),
         ([told(0, 81, StopReason.NOTICE, progress=Progress(saved_step=40))], "(step 40 saved)"),
         ([told(0, 81, StopReason.NOTICE)], "(no checkpoint saved)"),
         ([ended(0, 81, progress=Progress(saved_step=7))], "The program of host 0 left (step 7 saved)."),
@@ -228,7 +232,7 @@ def test_the_evidence_has_one_line_per_failed_host() -> None:
 
 any_host = st.one_of(
     st.just(running(0)),
-    st.builds(gone, st.just(0), signal=st.none() | st.just(9), disruption=st.none() | st.just("reclaimed")),
+    st.builds(gone, st.just(0), signal=st.none() | st.just(9), cause=st.none() | st.just(TAKEN)),
     st.builds(
         ended,
         st.just(0),
@@ -256,7 +260,7 @@ DECIDED = {
     "its program was killed from outside": ([running(0), by_signal(1, signal.SIGKILL)], True),
     "gone while others had a notice": ([running(0), gone(1), told(2, ExitCode.PREEMPTED, StopReason.NOTICE)], False),
     "gone while the job stops": ([running(0), gone(1), told(2, ExitCode.STOPPED, StopReason.STOP)], False),
-    "the platform took it": ([running(0), gone(1, disruption="node deleted")], False),
+    "the platform took it": ([running(0), gone(1, cause=TAKEN)], False),
     "raised": ([running(0), raised(1)], False),
     "crashed": ([running(0), by_signal(1, signal.SIGSEGV)], False),
     "lost its peer": ([running(0), lost_peer(1)], False),
