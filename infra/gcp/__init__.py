@@ -1,0 +1,1 @@
+"""The launcher's only room that talks to Kubernetes and Google."""

@@ -1,0 +1,56 @@
+"""Which cluster is meant?"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from prefect_tpu.infra.errors import UsageError
+
+_GKE = "gke://"
+_PROJECT = r"[a-z0-9.:-]+"  # a domain may stand before the project, as in example.com:research
+_GKE_PARTS = re.compile(rf"(?P<project>{_PROJECT})/(?P<location>[a-z]+-[a-z]+[0-9]+(-[a-z])?)/(?P<cluster>[a-z0-9-]+)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GkeCluster:
+    """A cluster by its place in Google Cloud."""
+
+    project: str
+    location: str
+    cluster: str
+
+    @property
+    def resource_name(self) -> str:
+        """As the Container API calls it."""
+        return f"projects/{self.project}/locations/{self.location}/clusters/{self.cluster}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterName:
+    """What somebody called a cluster; with neither part, the one this process is in or the kubeconfig's current one."""
+
+    context: str | None = None
+    gke: GkeCluster | None = None
+
+    @classmethod
+    def parse(cls, text: str | None) -> ClusterName:
+        """Read a kubeconfig context, `gke://project/location/cluster`, or nothing.
+
+        Raises:
+            UsageError: it begins like an address of GKE and is none.
+        """
+        text = (text or "").strip()
+        if "://" not in text:
+            return cls(context=text or None)
+        if text.startswith(_GKE) and (parts := _GKE_PARTS.fullmatch(text.removeprefix(_GKE))):
+            return cls(gke=GkeCluster(project=parts["project"], location=parts["location"], cluster=parts["cluster"]))
+        raise UsageError(
+            f"Cluster {text!r} is not the name of one: give a kubeconfig context, or {_GKE}project/location/cluster"
+            f" such as {_GKE}my-project/us-east5-a/training."
+        )
+
+    def __str__(self) -> str:
+        if self.gke is not None:
+            return f"{_GKE}{self.gke.project}/{self.gke.location}/{self.gke.cluster}"
+        return self.context or ""

@@ -1,0 +1,200 @@
+"""What is there of a selection, each time it changes?
+
+A list, then a watch from its version on. Connections end all the time: the API
+server closes a watch after `patience.watch` seconds, networks fall silent, and
+versions are forgotten. None of this is seen from outside, except as time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any
+
+from prefect_tpu.infra.gcp.calls import Call
+from prefect_tpu.infra.gcp.connection import Connection
+from prefect_tpu.infra.gcp.errors import Expired, Unavailable, answer_of, error_of
+from prefect_tpu.infra.gcp.lists import list_all
+from prefect_tpu.infra.gcp.patience import persevere
+from prefect_tpu.infra.gcp.resources import Selection
+
+Object = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """All objects of a selection at one moment, oldest name first.
+
+    gone: what was there in the snapshot before and is no more, as it was last seen: with the exit codes and conditions
+        that nobody can read any more. Where a watch had to begin anew, the last of their states may be missing.
+    """
+
+    objects: tuple[Object, ...] = ()
+    gone: tuple[Object, ...] = ()
+
+    def after(self, earlier: Snapshot | None) -> Snapshot:
+        """This one where the earlier was never looked at: what was gone then is told now."""
+        if earlier is None or not earlier.gone:
+            return self
+        told = {_uid(found) for found in self.gone}
+        return Snapshot(
+            objects=self.objects, gone=(*(found for found in earlier.gone if _uid(found) not in told), *self.gone)
+        )
+
+
+async def watch(connection: Connection, selection: Selection) -> AsyncGenerator[Snapshot, None]:
+    """Complete snapshots: the first at once, then on each change, and every `patience.watch` seconds as a sign of life.
+
+    Raises:
+        Unavailable: the API server could not be reached for `patience.unreachable` seconds.
+        ClusterError: what repeating cannot mend: no permission, no such type.
+    """
+    patience = connection.patience
+    watcher = _Watcher(connection, selection)
+    try:
+        while True:
+            yield await persevere(
+                watcher.advance,
+                patience,
+                seconds=patience.unreachable,
+                is_worth=lambda error: isinstance(error, Unavailable | Expired),
+            )
+    finally:
+        await watcher.close()
+
+
+async def watch_together(
+    watches: Sequence[AsyncGenerator[Snapshot, None]],
+) -> AsyncGenerator[tuple[Snapshot, ...], None]:
+    """One snapshot of each watch, once all have one and then whenever any changes; a slow reader misses no end."""
+    board = _Board(len(watches))
+    tasks = [asyncio.create_task(board.follow(index, each)) for index, each in enumerate(watches)]
+    try:
+        while True:
+            await board.changed.wait()
+            for task in tasks:
+                if task.done():
+                    task.result()
+            if (snapshots := board.take()) is not None:
+                yield snapshots
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class _Board:
+    """The newest snapshot of each watch, until it is taken."""
+
+    def __init__(self, count: int) -> None:
+        self.changed = asyncio.Event()
+        self._newest: list[Snapshot | None] = [None] * count
+
+    async def follow(self, index: int, watch: AsyncGenerator[Snapshot, None]) -> None:
+        try:
+            async with aclosing(watch):
+                async for snapshot in watch:
+                    self._newest[index] = snapshot.after(self._newest[index])
+                    self.changed.set()
+        finally:
+            self.changed.set()
+
+    def take(self) -> tuple[Snapshot, ...] | None:
+        self.changed.clear()
+        taken = tuple(snapshot for snapshot in self._newest if snapshot is not None)
+        if len(taken) < len(self._newest):
+            return None
+        self._newest = [Snapshot(objects=snapshot.objects) for snapshot in taken]
+        return taken
+
+
+class _Watcher:
+    """Where a watch stands: what it knows, up to which version, and the stream it reads from."""
+
+    def __init__(self, connection: Connection, selection: Selection) -> None:
+        self._connection, self._selection = connection, selection
+        self._objects: dict[str, Object] = {}
+        self._version: str | None = None
+        self._lines: AsyncGenerator[bytes, None] | None = None
+        self._has_heard = False
+
+    async def close(self) -> None:
+        lines, self._lines = self._lines, None
+        if lines is not None:
+            await lines.aclose()
+
+    async def advance(self) -> Snapshot:
+        """The next snapshot. After an error it may be asked again and goes on from where it was."""
+        try:
+            if self._version is None:
+                return await self._list()
+            return await self._next_change()
+        except Expired:
+            self._version = None
+            await self.close()
+            raise
+        except BaseException:
+            await self.close()
+            raise
+
+    async def _list(self) -> Snapshot:
+        listing = await list_all(self._connection, self._selection)
+        before, self._objects = self._objects, {_uid(found): found for found in listing.objects}
+        self._version = listing.version
+        return self._snapshot(*(found for uid, found in before.items() if uid not in self._objects))
+
+    async def _next_change(self) -> Snapshot:
+        if self._lines is None:
+            self._lines, self._has_heard = self._connection.lines(self._call()), False
+        opened = asyncio.get_running_loop().time()
+        async for line in self._lines:
+            self._has_heard = True
+            if (snapshot := self._apply(json.loads(line))) is not None:
+                return snapshot
+        await self.close()
+        if not self._has_heard and asyncio.get_running_loop().time() - opened < self._connection.patience.watch / 2:
+            raise Unavailable(f"The watch of {self._call().object} was closed as soon as it was opened.")
+        return self._snapshot()
+
+    def _call(self) -> Call:
+        return Call(
+            verb="watch",
+            resource=self._selection.resource,
+            namespace=self._selection.namespace,
+            query={
+                **self._selection.query,
+                "watch": "true",
+                "allowWatchBookmarks": "true",
+                "resourceVersion": self._version or "",
+                "timeoutSeconds": str(max(1, round(self._connection.patience.watch))),
+            },
+        )
+
+    def _apply(self, event: dict[str, Any]) -> Snapshot | None:
+        """The new snapshot, or `None` for a bookmark, which only says how far the watch has come."""
+        kind, found = event["type"], event["object"]
+        if kind == "ERROR":
+            raise error_of(self._call(), answer_of(found, 500), self._connection.access.cluster)
+        self._version = found["metadata"]["resourceVersion"]
+        if kind == "BOOKMARK":
+            return None
+        if kind == "DELETED":
+            self._objects.pop(_uid(found), None)
+            return self._snapshot(found)
+        self._objects[_uid(found)] = found
+        return self._snapshot()
+
+    def _snapshot(self, *gone: Object) -> Snapshot:
+        return Snapshot(objects=tuple(sorted(self._objects.values(), key=_name)), gone=gone)
+
+
+def _uid(found: Object) -> str:
+    return str(found["metadata"]["uid"])
+
+
+def _name(found: Object) -> tuple[str, str]:
+    metadata = found["metadata"]
+    return metadata.get("namespace", ""), metadata["name"]
