@@ -1,8 +1,7 @@
 """What the launcher and a host agree on: names, exit codes and records.
 
-Both sides import this file and nothing else of each other; it needs the
-standard library only. Records carry `VERSION`: newer launchers read older
-records, older ones refuse newer ones and say what to upgrade.
+Both sides import this file and nothing else of each other; it needs the standard library only. Records carry
+`VERSION`: newer launchers read older records, older ones refuse newer ones and say what to upgrade.
 """
 
 from __future__ import annotations
@@ -44,7 +43,9 @@ class Env:
     SCRATCH = "PREFECT_TPU_SCRATCH"  # this host's own folder for progress, events and its outcome
     RUNNER = "PREFECT_TPU_RUNNER_PID"  # the runner's process, this program's parent
     STARTED = "PREFECT_TPU_STARTED"  # the runner's start on this machine's monotonic clock, in seconds
-    ATTEMPT = "PREFECT_TPU_ATTEMPT"  # "<output>/<job>/<n>": marks every process of an attempt
+    ATTEMPT = "PREFECT_TPU_ATTEMPT"  # "<output>/<job>/<n>": marks its processes; others' plans are refused
+    SLICE = "PREFECT_TPU_SLICE"  # of a pod: which slice; its number there is Kubernetes' JOB_COMPLETION_INDEX
+    TERMINATION_LOG = "PREFECT_TPU_TERMINATION_LOG"  # where a pod leaves its record, if not at /dev/termination-log
     OUTPUT = "PREFECT_TPU_OUTPUT"  # folder of all jobs where none is named
     SLICES = "PREFECT_TPU_LOCAL_SLICES"  # how many slices this machine lends at once
     MAX_HOSTS = "PREFECT_TPU_LOCAL_MAX_HOSTS"  # how many hosts a slice of this machine may have

@@ -86,8 +86,13 @@ def progress(attempt: int, index: int) -> str:
 
 
 def log(attempt: int, index: int) -> str:
-    """What the host's program wrote to its standard output and error."""
+    """What the host's program wrote to its standard output and error; of a pod, the first part of it."""
     return f"{host(attempt, index)}/log"
+
+
+def log_part(attempt: int, index: int, part: int) -> str:
+    """A pod's log, in parts from 0: the last one is replaced as it grows, for nothing can be appended in a bucket."""
+    return f"{log(attempt, index)}.{part}" if part else log(attempt, index)
 
 
 def runner_log(attempt: int, index: int) -> str:

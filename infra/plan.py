@@ -7,9 +7,10 @@ side by side never meet. Standard library only: the host runner reads it too.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
 from typing import Any
 
-from prefect_tpu.infra import contract
+from prefect_tpu.infra import contract, layout
 from prefect_tpu.infra.job import Program
 
 
@@ -39,7 +40,8 @@ class HostPlan:
     coordinator: `address:port` where the hosts meet; also the port of other frameworks' rendezvous.
     addresses: one per host, the leader's first.
     restore: where this attempt starts from, chosen once.
-    checkpoint_every, grace, orphan_after, join_timeout, deadline, stall_timeout: seconds, see `SliceJob`.
+    checkpoint_every, grace, join_timeout, deadline, stall_timeout: seconds, see `SliceJob`.
+    orphan_after: seconds, see `SliceJob`; None where hosts run on to their deadline though nobody drives them.
     python: the interpreter of the hosts.
     """
 
@@ -65,7 +67,7 @@ class HostPlan:
     restore: RestorePoint | None = None
     checkpoint_every: float
     grace: float
-    orphan_after: float
+    orphan_after: float | None
     join_timeout: float
     deadline: float | None = None
     stall_timeout: float | None = None
@@ -74,6 +76,21 @@ class HostPlan:
 
     def to_json(self) -> bytes:
         return contract.write_json(asdict(self))
+
+    @property
+    def mark(self) -> str:
+        """What every process of this attempt carries in its environment as `Env.ATTEMPT`."""
+        return f"{self.output}/{self.attempt}"
+
+    @property
+    def hosts_per_slice(self) -> int:
+        return self.hosts // self.slices
+
+    def scratch_folder(self, host: int) -> Path:
+        """Where a host's program and its runner talk to each other."""
+        if self.scratch is None:
+            return Path(self.output, layout.scratch(self.attempt, host))
+        return Path(self.scratch, layout.attempt_name(self.job, self.attempt), str(host))
 
     @classmethod
     def from_json(cls, raw: bytes | str) -> HostPlan:

@@ -122,7 +122,7 @@ class Rehearsal:
         So a host that hangs at its start gives one, and one that only starts does not: it may take its time.
         """
         assert self._plan is not None, "only a job has drills"
-        folder = Path(self._plan.output, layout.scratch(self._plan.attempt, note.drill.host))
+        folder = self._plan.scratch_folder(note.drill.host)
         folder.mkdir(parents=True, exist_ok=True)
         add_event(folder, Event.DRILL, round(self._clock() - self._started, 3), drill=str(note.drill))
 

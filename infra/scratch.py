@@ -1,5 +1,5 @@
 """What does a host's program say of itself, and how? By files in its scratch folder, which its runner and the local
-backend read.
+backend read. Of a folder on a disk of the host's own, others read what the runner tells of it: `HostProgress`.
 """
 
 from __future__ import annotations
@@ -7,6 +7,7 @@ from __future__ import annotations
 import faulthandler
 import json
 import os
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,10 @@ JOINED_WITHIN_BYTES = 65_536  # hosts meet before they report much
 
 def read_progress(folder: Path) -> Progress:
     """The program's newest report; empty where it made none."""
-    data = read_json(folder / Scratch.PROGRESS) or {}
+    return _progress(read_json(folder / Scratch.PROGRESS) or {})
+
+
+def _progress(data: dict[str, Any]) -> Progress:
     metrics = data.get("metrics")
     return Progress(
         step=_step(data.get("step")),
@@ -27,6 +31,32 @@ def read_progress(folder: Path) -> Progress:
         metrics=_numbers(metrics) if isinstance(metrics, dict) else {},
         reported_after=_number(data.get("reported_after")),
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostProgress:
+    """How far a host is, as `layout.progress` tells those who do not see its disk."""
+
+    progress: Progress = field(default_factory=Progress)
+    joined: bool = False
+
+    @classmethod
+    def of(cls, folder: Path) -> HostProgress:
+        """What its scratch folder says."""
+        progress = read_progress(folder)
+        return cls(progress=progress, joined=progress.step is not None or joined_after(folder) is not None)
+
+    def to_json(self) -> bytes:
+        return contract.write_json({**asdict(self.progress), "joined": self.joined})
+
+    @classmethod
+    def from_json(cls, raw: bytes | None) -> HostProgress:
+        """Empty where nothing was told yet, or what was told cannot be read: it is told again soon."""
+        try:
+            data = {} if raw is None else contract.read_json(raw, "A host's progress")
+        except contract.ContractError:
+            data = {}
+        return cls(progress=_progress(data), joined=bool(data.get("joined")))
 
 
 def _step(value: object) -> int | None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from pathlib import Path
 
 from prefect_tpu.infra import contract, layout
 from prefect_tpu.infra.contract import Activity, Scratch, Silence
@@ -90,8 +89,8 @@ class StallWatch:
         self._plan, self._host, self._storage = plan, host, storage
         self._limit, self._begun = plan.stall_timeout, begun
         self._peers = Peers(storage, plan, host)
-        scratch = Path(plan.output, layout.scratch(plan.attempt, host))
-        self._scratch, self._stacks = scratch, Stacks(scratch, group)
+        self._scratch = plan.scratch_folder(host)
+        self._stacks = Stacks(self._scratch, group)
         self._sign: tuple[object, ...] | None = None
         self._since = self._next_look = self._refresh_at = 0.0
         self._asked: bool | None = None  # for its stacks: whether all were silent then

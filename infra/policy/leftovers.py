@@ -9,10 +9,10 @@ MARGIN_SECONDS = 30.0  # a runner ends its program itself and then writes its re
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Of the attempt's plan, in seconds."""
+    """Of the attempt's plan, in seconds; without `orphan_after` it runs on though nobody drives it."""
 
     grace: float
-    orphan_after: float
+    orphan_after: float | None
     deadline: float | None
 
 
@@ -53,14 +53,19 @@ def why_to_end(found: Leftover) -> str | None:
         return f"its job has ended ({found.end})"
     if found.attempt < found.newest_attempt:
         return f"attempt {found.newest_attempt} has taken its place"
-    if found.undriven_for > (allowed := found.limits.orphan_after + found.limits.grace + MARGIN_SECONDS):
-        return f"nobody has driven it for {found.undriven_for:.0f} s, and it should have left within {allowed:.0f} s"
-    return _past_deadline(found, found.limits)
+    return _of_orphaned(found, found.limits) or _past_deadline(found, found.limits)
 
 
 def _of_driven(found: Leftover, limits: Limits) -> str | None:
     """Whoever drives ends what has ended itself; what it does not see is a host that heeds no deadline."""
     return None if found.outcome or found.end else _past_deadline(found, limits)
+
+
+def _of_orphaned(found: Leftover, limits: Limits) -> str | None:
+    if limits.orphan_after is None or found.undriven_for <= limits.orphan_after + limits.grace + MARGIN_SECONDS:
+        return None
+    allowed = limits.orphan_after + limits.grace + MARGIN_SECONDS
+    return f"nobody has driven it for {found.undriven_for:.0f} s, and it should have left within {allowed:.0f} s"
 
 
 def _past_deadline(found: Leftover, limits: Limits) -> str | None:

@@ -26,7 +26,7 @@ def test_everything_of_an_attempt_lies_below_it_and_no_two_names_are_equal() -> 
     found = [
         *(layout.JOB, layout.STOP, layout.LEASE, layout.RESULT, layout.COMPILATION_CACHE),
         *(layout.payload("a" * 64), layout.plan(1), layout.outcome(1), layout.plan(11), layout.outcome(11)),
-        *(layout.verdict(1), layout.verdict(11)),
+        *(layout.verdict(1), layout.verdict(11), layout.log_part(1, 1, 1), layout.log_part(1, 1, 11)),
         *(name(1, host) for name in (layout.record, layout.log, layout.result, layout.runner_log) for host in (1, 11)),
         *(layout.checkpoint_seal(1, 11), layout.checkpoint_seal(11, 1), layout.checkpoints(1)),
         *(layout.ledger(1, "host1", 1), layout.ledger(1, "host11", 1), layout.ledger(1, "launcher", 1)),
@@ -34,6 +34,10 @@ def test_everything_of_an_attempt_lies_below_it_and_no_two_names_are_equal() -> 
     ]
     assert len({storage.path(name) for name in found}) == len(found)
     assert all(name.startswith(f"{layout.ATTEMPTS}/1/hosts/2/") for name in (layout.record(1, 2), layout.log(1, 2)))
+
+
+def test_a_log_in_one_part_is_a_log() -> None:
+    assert layout.log_part(1, 2, 0) == layout.log(1, 2)
 
 
 def test_staged_data_lies_beside_the_jobs_and_no_job_can_have_its_name() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -69,3 +70,14 @@ def test_a_newer_or_damaged_plan_is_refused(make_plan: MakePlan) -> None:
         HostPlan.from_json(newer)
     with pytest.raises(ContractError, match=r"plan\.json is damaged"):
         HostPlan.from_json(make_plan().to_json()[:50])
+
+
+def test_a_host_with_a_disk_of_its_own_talks_to_its_program_there(make_plan: MakePlan) -> None:
+    assert make_plan().scratch_folder(2) == Path("/out/digits/attempts/3/hosts/2/scratch")
+    own = make_plan(scratch="/scratch", orphan_after=None)
+    assert own.scratch_folder(2) == Path("/scratch/digits-3/2")
+    assert HostPlan.from_json(own.to_json()) == own
+
+
+def test_slices_have_equally_many_hosts(make_plan: MakePlan) -> None:
+    assert make_plan(hosts=8, slices=2).hosts_per_slice == 4

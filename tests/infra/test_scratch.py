@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from prefect_tpu.infra.contract import Progress, Scratch, write_json
-from prefect_tpu.infra.scratch import JOINED_WITHIN_BYTES, joined_after, read_json, read_progress
+from prefect_tpu.infra.scratch import JOINED_WITHIN_BYTES, HostProgress, joined_after, read_json, read_progress
 
 
 def test_silence_is_no_progress(tmp_path: Path) -> None:
@@ -86,3 +86,18 @@ def test_processes_that_write_the_same_file_do_not_meet(tmp_path: Path) -> None:
     assert [writer.wait(timeout=60) for writer in writers] == [0, 0]
     assert path.read_bytes() in (b"a" * 100, b"b" * 100)
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_what_a_runner_tells_of_its_scratch_folder_is_what_the_folder_says(tmp_path: Path) -> None:
+    assert HostProgress.of(tmp_path) == HostProgress()
+    (tmp_path / Scratch.EVENTS).write_text('{"after": 1.5, "event": "joined"}\n')
+    assert HostProgress.of(tmp_path) == HostProgress(joined=True)
+    (tmp_path / Scratch.PROGRESS).write_bytes(write_json({"step": 7, "metrics": {"loss": 0.5}}))
+    told = HostProgress.of(tmp_path)
+    assert told == HostProgress(progress=Progress(step=7, metrics={"loss": 0.5}), joined=True)
+    assert HostProgress.from_json(told.to_json()) == told
+
+
+@pytest.mark.parametrize("raw", [None, b"", b"{", b"[]", b'{"version": 99, "step": 1}'])
+def test_nothing_is_known_of_a_host_that_told_nothing_readable(raw: bytes | None) -> None:
+    assert HostProgress.from_json(raw) == HostProgress()

@@ -32,6 +32,7 @@ LEFT = replace(LIVE, is_driven=False)
         (LEFT, None),  # its driver died a moment ago: it is found again, or leaves by itself
         (replace(LEFT, undriven_for=120.1), "nobody has driven it for 120 s"),
         (replace(LEFT, undriven_for=119.9), None),
+        (replace(LEFT, undriven_for=1e9, limits=replace(LIMITS, orphan_after=None)), None),
         (replace(LEFT, outcome="preempted"), r"the attempt has ended \(preempted\)"),
         (replace(LEFT, end="succeeded"), r"its job has ended \(succeeded\)"),
         (replace(LEFT, newest_attempt=3), "attempt 3 has taken its place"),
