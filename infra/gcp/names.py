@@ -1,0 +1,46 @@
+"""What are the objects of an attempt called, and where do its hosts find each other and their folders?
+
+The longest name is a pod's address, `<attempt>-s-<slice>-<host>.<attempt>`: JobSet writes the leader's into a label,
+which has room for 63 characters. With 22 of an attempt it needs 52 and the digits of slice and host.
+"""
+
+from __future__ import annotations
+
+from prefect_tpu.infra import layout
+from prefect_tpu.infra.gcp.ownership import short_hash
+
+# One letter, for the sake of the largest slice: the addresses of its 2,304 hosts are one environment variable of
+# libtpu's, and Linux takes no more than 128 KiB for one.
+SLICES = "s"
+CONTAINER = "host"
+COORDINATOR_PORT = 8476  # where the hosts of an attempt meet; said to them, so no default of JAX's matters
+ARCHIVE_FILE = "host.pyz"
+ARCHIVE_FOLDER = "/prefect-tpu/host"  # in the container: what hosts run, read-only
+SCRATCH_FOLDER = "/prefect-tpu/scratch"  # on the node's disk, gone with the pod
+TERMINATION_MESSAGE = "/dev/termination-log"
+OWN_FOLDERS = (ARCHIVE_FOLDER, SCRATCH_FOLDER, "/dev/shm")
+
+
+def host_addresses(job: str, attempt: int, slices: int, hosts_per_slice: int) -> tuple[str, ...]:
+    """The names that the cluster's DNS knows of the hosts, slice by slice, the leader's first."""
+    return tuple(_address(job, attempt, index, host) for index in range(slices) for host in range(hosts_per_slice))
+
+
+def coordinator(job: str, attempt: int) -> str:
+    """Where the hosts meet: at the leader's."""
+    return f"{_address(job, attempt, 0, 0)}:{COORDINATOR_PORT}"
+
+
+def _address(job: str, attempt: int, index: int, host: int) -> str:
+    jobset = layout.attempt_name(job, attempt)
+    return f"{jobset}-{SLICES}-{index}-{host}.{jobset}"
+
+
+def archive_name(archive: bytes) -> str:
+    """Of the ConfigMap with what hosts run: by its hash, so that equal ones are one."""
+    return f"prefect-tpu-host-{short_hash(archive)}"
+
+
+def command(python: str, plan_url: str) -> list[str]:
+    """What each host's container runs; which host it is, it finds out from its environment."""
+    return [python, f"{ARCHIVE_FOLDER}/{ARCHIVE_FILE}", plan_url]

@@ -1,0 +1,91 @@
+"""On which nodes may the hosts of an attempt run? Selectors, tolerations and affinity, by GKE's labels and taints."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prefect_tpu.infra.accelerator_table import GENERATIONS
+from prefect_tpu.infra.accelerators import Slice
+from prefect_tpu.infra.gcp.pod_plan import PodPlan
+
+_GKE = "cloud.google.com"
+POOL = f"{_GKE}/gke-nodepool"
+SPOT = f"{_GKE}/gke-spot"
+FLEX_START = f"{_GKE}/gke-flex-start"
+QUEUED = f"{_GKE}/gke-queued"
+TPU, GPU = "google.com/tpu", "nvidia.com/gpu"
+
+
+def node_selector(plan: PodPlan) -> dict[str, str]:
+    """Labels that a node must have; the person's own come last and may add, and change what we say."""
+    return {**_chips(plan.shape), **_capacity(plan), **plan.pods.node_selector}
+
+
+def _chips(shape: Slice) -> dict[str, str]:
+    if shape.gke_accelerator is None:
+        return {}
+    if shape.platform == "gpu":
+        return {f"{_GKE}/gke-accelerator": shape.gke_accelerator}
+    labels = {f"{_GKE}/gke-tpu-accelerator": shape.gke_accelerator, f"{_GKE}/gke-tpu-topology": str(shape.topology)}
+    if _is_ambiguous(shape):
+        labels[f"{_GKE}/gke-accelerator-count"] = str(shape.chips_per_host)
+    return labels
+
+
+def _is_ambiguous(shape: Slice) -> bool:
+    """Whether nodes of another size have the same labels: 2x4 of v5e and v6e is one host of eight or two of four."""
+    sides = tuple(map(int, str(shape.topology).split("x")))
+    return any(
+        machine.makes(sides) and machine.label == shape.gke_accelerator and machine.chips != shape.chips_per_host
+        for machine in GENERATIONS[shape.generation].machines
+    )
+
+
+def _capacity(plan: PodPlan) -> dict[str, str]:
+    if plan.capacity == "spot":
+        return {SPOT: "true"}
+    if plan.capacity == "flex-start":
+        return {FLEX_START: "true"}
+    if plan.reservation is None:
+        return {}
+    project, _, name = plan.reservation.rpartition("/reservations/")
+    labels = {f"{_GKE}/reservation-name": name, f"{_GKE}/reservation-affinity": "specific"}
+    return {**labels, f"{_GKE}/reservation-project": project.removeprefix("projects/")} if project else labels
+
+
+def tolerations(plan: PodPlan) -> list[dict[str, str]]:
+    """Taints of nodes that were asked for. Never the one that announces a node's end."""
+    found = []
+    if plan.shape.platform != "cpu":
+        found.append(_tolerate(TPU if plan.shape.platform == "tpu" else GPU))
+    if plan.capacity == "spot":
+        found.append(_tolerate(SPOT, "true"))
+    if plan.capacity == "flex-start":
+        found.append(_tolerate(FLEX_START, "true"))
+    if plan.capacity == "queue" or plan.pods.provisioning_request:
+        found.append(_tolerate(QUEUED))
+    return found
+
+
+def _tolerate(key: str, value: str | None = None) -> dict[str, str]:
+    """Without a value every one is tolerated. A spot node's is named: provisioning makes nodes by it."""
+    operator = {"operator": "Exists"} if value is None else {"operator": "Equal", "value": value}
+    return {"key": key, **operator, "effect": "NoSchedule"}
+
+
+def affinity(plan: PodPlan) -> dict[str, Any]:
+    """Labels that a node must not have: pools that lost a host, and spot nodes where nobody asked for them.
+
+    A queue chooses the kind of its nodes itself.
+    """
+    unwanted = [_not_in(POOL, plan.avoid)] if plan.avoid else []
+    if plan.capacity != "spot" and plan.pods.queue is None and plan.shape.platform != "cpu":
+        unwanted.append(_not_in(SPOT, ("true",)))
+    if not unwanted:
+        return {}
+    terms = [{"matchExpressions": unwanted}]
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
+
+
+def _not_in(label: str, values: tuple[str, ...]) -> dict[str, Any]:
+    return {"key": label, "operator": "NotIn", "values": list(values)}

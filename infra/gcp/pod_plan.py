@@ -1,0 +1,45 @@
+"""What do the objects of one attempt depend on? Everything that a manifest is made of, and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from prefect_tpu.infra.accelerators import Slice
+from prefect_tpu.infra.plan import HostPlan
+from prefect_tpu.infra.pods import PodSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodPlan:
+    """One attempt as pods.
+
+    hosts: what every host reads.
+    plan_url: where a host finds that.
+    pods: what the job wants of its pods.
+    shape: the accelerator of each slice.
+    provision_timeout: seconds that the attempt may wait for its slices.
+    avoid: node pools that it shall not be placed on.
+    """
+
+    hosts: HostPlan
+    plan_url: str
+    pods: PodSettings
+    shape: Slice
+    provision_timeout: float
+    avoid: tuple[str, ...] = ()
+
+    @property
+    def capacity(self) -> str:
+        """`on-demand`, `spot`, `reserved`, `flex-start`, `queue`, or empty where nothing was said."""
+        said = (self.shape.capacity or "").partition("=")[0]
+        return said or ("reserved" if self.pods.reservation else "")
+
+    @property
+    def reservation(self) -> str | None:
+        """The reservation whose nodes are wanted: of the accelerator's name, else of the settings."""
+        return (self.shape.capacity or "").partition("=")[2] or self.pods.reservation
+
+    @property
+    def is_joined(self) -> bool:
+        """Whether each slice is several hosts whose chips are joined: a node pool of its own, which nobody shares."""
+        return self.shape.platform == "tpu" and self.shape.hosts > 1
