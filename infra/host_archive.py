@@ -1,0 +1,116 @@
+"""What of ours travels to a host that has nothing of ours? One archive that Python runs as it is.
+
+It holds what runs on a slice and the words, the public face, and the cloudpickle that pickles here, with its metadata.
+Everything in it is source and needs the standard library only, so any Python that this package supports can run it.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib.util
+import io
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+
+from prefect_tpu import infra
+from prefect_tpu.infra.errors import PlatformError
+
+FILE = "host.pyz"
+LARGEST_BYTES = 700 * 1024  # it travels in a ConfigMap, which holds 1 MiB
+_PACKAGE = "prefect_tpu.infra"
+_ROOTS = ("host", "training", "accelerators")  # and what these import; the last is the face's `resolve`
+_BORN = (1980, 1, 1, 0, 0, 0)  # the first moment an archive knows: equal code makes equal bytes
+_MAIN = """\
+import sys
+
+if sys.version_info < (3, 11):
+    sys.exit("prefect-tpu: a host needs Python 3.11 or newer, and this image has %d.%d." % sys.version_info[:2])
+
+from prefect_tpu.infra.host.runner import main
+
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostArchive:
+    """The archive and its hash, by which it is named."""
+
+    raw: bytes
+    sha256: str
+
+
+@cache
+def host_archive() -> HostArchive:
+    """`python3 host.pyz PLAN` runs a host. The same code gives the same bytes."""
+    raw = pack({"__main__.py": _MAIN.encode(), **_ours(), **_cloudpickle()})
+    return HostArchive(raw=raw, sha256=hashlib.sha256(raw).hexdigest())
+
+
+def pack(files: dict[str, bytes]) -> bytes:
+    """Stored, not compressed: what one zlib makes of the same bytes another may not."""
+    written = io.BytesIO()
+    with zipfile.ZipFile(written, "w", zipfile.ZIP_STORED) as archive:
+        for name, content in sorted(files.items()):
+            entry = zipfile.ZipInfo(name, _BORN)
+            entry.create_system, entry.external_attr = 3, 0o644 << 16  # as on Unix, wherever it is made
+            archive.writestr(entry, content)
+    return written.getvalue()
+
+
+def _ours() -> dict[str, bytes]:
+    face = importlib.util.find_spec("prefect_tpu")
+    if face is None or face.origin is None:
+        raise PlatformError("The files of prefect_tpu are not to be found. Install it again.")
+    files = {"prefect_tpu/__init__.py": Path(face.origin).read_bytes()}
+    for module, path in _closure().items():
+        parts = module.split(".")
+        place = [*parts, "__init__"] if path.name == "__init__.py" else parts
+        files["/".join(place) + ".py"] = path.read_bytes()
+    return files
+
+
+def _closure() -> dict[str, Path]:
+    """Module → file, of the roots and of all of ours that they import, wherever in the code they do."""
+    found: dict[str, Path] = {}
+    waiting = [_PACKAGE, *(f"{_PACKAGE}.{root}" for root in _ROOTS)]
+    while waiting:
+        module = waiting.pop()
+        path = _file(module)
+        if module in found or path is None:
+            continue
+        found[module] = path
+        if path.name == "__init__.py" and module != _PACKAGE:
+            waiting += [f"{module}.{sibling.stem}" for sibling in path.parent.glob("*.py") if sibling != path]
+        waiting += _imports(path)
+    return found
+
+
+def _imports(path: Path) -> Iterator[str]:
+    """Names of ours that may be modules; what is none has no file."""
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith(_PACKAGE):
+            yield from (node.module, *(f"{node.module}.{alias.name}" for alias in node.names))
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name.startswith(f"{_PACKAGE}."))
+
+
+def _file(module: str) -> Path | None:
+    place = Path(str(infra.__file__)).parent.joinpath(*module.split(".")[2:])
+    candidates = (place / "__init__.py", place.with_suffix(".py"))
+    return next((path for path in candidates if path.is_file()), None)
+
+
+def _cloudpickle() -> dict[str, bytes]:
+    """Its code, its version and its licence."""
+    distribution = metadata.distribution("cloudpickle")
+    return {
+        str(file): Path(str(file.locate())).read_bytes()
+        for file in distribution.files or ()
+        if file.suffix == ".py" or file.name == "METADATA" or "LICENSE" in file.name
+    }

@@ -1,0 +1,104 @@
+"""What travels to a host: complete, small, the same each time, and run by a Python that has nothing of ours."""
+
+from __future__ import annotations
+
+import ast
+import io
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import cloudpickle  # type: ignore[import-untyped,unused-ignore]
+import pytest
+
+from prefect_tpu.infra.host_archive import FILE, LARGEST_BYTES, host_archive, pack
+
+
+@pytest.fixture(scope="module")
+def names() -> list[str]:
+    return zipfile.ZipFile(io.BytesIO(host_archive().raw)).namelist()
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Path:
+    path = tmp_path / "mount" / FILE
+    path.parent.mkdir()
+    path.write_bytes(host_archive().raw)
+    return path
+
+
+def python(code: str, archive: Path, *, cwd: Path | None = None, **environment: str) -> str:
+    """What the code prints, where the archive is the first place to import from."""
+    done = subprocess.run(
+        [sys.executable, "-P", "-S", "-c", code],  # of the standard library alone
+        env={"PYTHONPATH": str(archive), **environment},
+        cwd=cwd or archive.parent,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_it_fits_a_config_map() -> None:
+    assert len(host_archive().raw) <= LARGEST_BYTES
+
+
+def test_it_holds_what_runs_on_a_slice_and_the_words_and_nothing_of_the_launchers_side(names: list[str]) -> None:
+    ours = {name for name in names if name.startswith("prefect_tpu/")}
+    assert {"prefect_tpu/__init__.py", "prefect_tpu/infra/host/runner.py", "prefect_tpu/infra/training/join.py"} < ours
+    assert {"prefect_tpu/infra/contract.py", "prefect_tpu/infra/accelerators.py"} < ours
+    rooms = {name.split("/")[2] for name in ours if name.count("/") == 3}
+    assert rooms == {"host", "training"}
+
+
+def test_everything_of_ours_that_it_imports_is_in_it(names: list[str]) -> None:
+    held = zipfile.ZipFile(io.BytesIO(host_archive().raw))
+    for name in (name for name in names if name.startswith("prefect_tpu/infra/")):
+        for node in ast.walk(ast.parse(held.read(name))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("prefect_tpu.infra."):
+                place = str(node.module).replace(".", "/")
+                assert {f"{place}.py", f"{place}/__init__.py"} & set(names), f"{name} imports {node.module}"
+
+
+def test_equal_code_makes_equal_bytes() -> None:
+    files = {"b.py": b"b", "a.py": b"a"}
+    assert pack(files) == pack(dict(reversed(files.items())))
+    made = subprocess.run(
+        [sys.executable, "-c", "from prefect_tpu.infra.host_archive import *; print(host_archive().sha256)"],
+        env={**os.environ, "PYTHONHASHSEED": "7", "TZ": "Asia/Tokyo"},
+        cwd="/",
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert made.stdout.strip() == host_archive().sha256
+
+
+def test_a_program_finds_our_names_and_the_cloudpickle_that_pickled(archive: Path) -> None:
+    code = "import prefect_tpu as tpu; tpu.join, tpu.info, tpu.checkpoints, tpu.resolve; print(tpu.__file__)"
+    assert python(code, archive) == f"{archive}/prefect_tpu/__init__.py"
+    code = "from importlib.metadata import version; import cloudpickle; print(version('cloudpickle'))"
+    assert python(code, archive) == cloudpickle.__version__
+
+
+def test_ours_wins_over_one_that_the_image_has(archive: Path, tmp_path: Path) -> None:
+    other = tmp_path / "site"
+    for place in (other / "prefect_tpu", other / "cloudpickle"):
+        place.mkdir(parents=True)
+        (place / "__init__.py").write_text("raise SystemExit('another one was found')")
+    started = subprocess.run(
+        [sys.executable, "-S", archive], env={"PYTHONPATH": str(other)}, cwd=other, capture_output=True, text=True
+    )
+    assert started.returncode != 0 and "another one was found" not in started.stderr
+    code = "import prefect_tpu, cloudpickle; print(prefect_tpu.__file__)"
+    found = python(code, archive, cwd=other, PYTHONPATH=f"{archive}{os.pathsep}{other}")
+    assert found.startswith(str(archive))
+
+
+def test_nothing_heavy_is_loaded_before_it_is_used(archive: Path) -> None:
+    code = "import sys, prefect_tpu.infra.host.runner as r, prefect_tpu.infra.training.join; print(*sorted(sys.modules))"
+    loaded = set(python(code, archive).split())
+    assert not loaded & {"jax", "numpy", "cloudpickle", "urllib.request", "http.client", "ssl", "asyncio"}
