@@ -9,9 +9,10 @@ from pathlib import Path
 
 from kubernetes.aio.client.configuration import Configuration
 
+from prefect_tpu.infra.errors import UsageError
 from prefect_tpu.infra.gcp.clusters import ClusterName
 
-_POD_FOLDER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+POD_FOLDER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 async def _no_renewal() -> bool:
@@ -46,21 +47,28 @@ async def find_access(name: ClusterName) -> Access:
 
         return await reach_gke(name.gke, str(name))
     if name.context is None and is_inside_a_pod():
-        return _from_inside()
+        return reach_from_inside()
     from prefect_tpu.infra.gcp.kubeconfig import reach_context
 
     return await reach_context(name.context)
 
 
-def is_inside_a_pod() -> bool:
+def is_inside_a_pod(folder: Path = POD_FOLDER) -> bool:
     """Whether this process has what Kubernetes gives each pod."""
-    return "KUBERNETES_SERVICE_HOST" in os.environ and (_POD_FOLDER / "token").is_file()
+    return "KUBERNETES_SERVICE_HOST" in os.environ and (folder / "token").is_file()
 
 
-def _from_inside() -> Access:
-    from kubernetes.aio.config import load_incluster_config
+def reach_from_inside(folder: Path = POD_FOLDER) -> Access:
+    """The way to the cluster of this pod, as its service account. The token's file is read again every minute."""
+    from kubernetes.aio.config import ConfigException
+    from kubernetes.aio.config.incluster_config import InClusterConfigLoader
 
     configuration = Configuration()
-    load_incluster_config(configuration)  # reads the token's file again every minute
-    namespace = (_POD_FOLDER / "namespace").read_text().strip() or "default"
-    return Access(configuration=configuration, cluster="of this pod", namespace=namespace)
+    try:
+        InClusterConfigLoader(str(folder / "token"), str(folder / "ca.crt")).load_and_set(configuration)
+        namespace = (folder / "namespace").read_text().strip()
+    except (ConfigException, OSError) as exc:
+        raise UsageError(
+            f"This pod cannot reach its cluster: {exc} Give it a service account (automountServiceAccountToken)."
+        ) from exc
+    return Access(configuration=configuration, cluster="of this pod", namespace=namespace or "default")

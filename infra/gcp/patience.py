@@ -71,13 +71,16 @@ async def persevere(
         error.add_note(f"Tried {state.attempt_number} times in {state.seconds_since_start or 0.0:.0f} s.")
         raise error
 
+    async def once() -> Value:  # tenacity awaits what is a coroutine function, and nothing else
+        return await ask()
+
     return await AsyncRetrying(
         retry=retry_if_exception(is_worth),
         wait=wait,
         stop=stop_before_delay(seconds),
         before_sleep=tell,
         retry_error_callback=give_up,
-    )(ask)
+    )(once)
 
 
 def _error(state: RetryCallState) -> BaseException | None:
