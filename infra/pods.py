@@ -6,21 +6,17 @@ named, and Kubernetes alone hands its value to the program.
 
 from __future__ import annotations
 
-import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 from prefect_tpu.infra import contract
+from prefect_tpu.infra import pod_checks as checks
 from prefect_tpu.infra.errors import UsageError
-from prefect_tpu.infra.job_checks import nearest, shown
+from prefect_tpu.infra.job_checks import nearest
 
-NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")  # of a Kubernetes object: RFC 1123, subdomain
-LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")  # of a namespace, queue or service: RFC 1123, label
-QUANTITY = re.compile(r"[0-9]+(\.[0-9]+)?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?")
-SECRET = re.compile(r"([^/]+)/([-._a-zA-Z0-9]+)")
-CAPACITIES = ("on-demand", "spot", "reserved", "flex-start", "queue")
 _QUANTITIES = ("cpu", "memory", "ephemeral_storage", "shared_memory")
-_NAMES = ("service_account", "priority_class", "reservation", "provisioning_request")
+_NAMES = ("service_account", "priority_class", "provisioning_request")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,19 +65,23 @@ class PodSettings:
     ttl: int = 86_400
 
     def __post_init__(self) -> None:
-        if not isinstance(self.image, str) or not self.image.strip() or self.image != self.image.strip():
-            raise UsageError(f"The image is {shown(self.image)}: name one that has Python and the program's packages.")
-        if not LABEL.fullmatch(self.namespace):
-            raise UsageError(f"Namespace {self.namespace!r} cannot be one: use a-z, 0-9 and '-', at most 63 of them.")
+        checks.check_image(self.image)
+        checks.check_text("cluster", self.cluster)
+        checks.check_text("python", self.python or "")
+        checks.check_label("namespace", self.namespace or "")
+        checks.check_label("queue", self.queue)
         for name in _QUANTITIES:
-            _check_quantity(name, getattr(self, name))
+            checks.check_quantity(name, getattr(self, name))
         for name in _NAMES:
-            _check_name(name, getattr(self, name))
-        _check_name("queue", self.queue)
-        for name, secret in self.secrets.items():
-            _check_secret(name, secret)
-        for path, source in self.volumes.items():
-            _check_volume(path, source)
+            checks.check_name(name, getattr(self, name))
+        checks.check_names("pull_secrets", self.pull_secrets)
+        checks.check_reservation(self.reservation)
+        checks.check_secrets(self.secrets)
+        checks.check_volumes(self.volumes)
+        checks.check_labels("node_selector", self.node_selector, are_ours_free=True)
+        checks.check_labels("labels", self.labels)
+        checks.check_annotations(self.annotations)
+        checks.check_seconds("ttl", self.ttl)
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> PodSettings:
@@ -93,39 +93,32 @@ class PodSettings:
             return cls(**{key: value for key, value in values.items() if key in known})
 
 
-def pod_settings(given: dict[str, Any]) -> PodSettings:
+def in_pods(backend: str | None, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings `backend` and `pods` of a job, from what a person said of both.
+
+    Whoever says anything of pods, be it an image or a cluster, wants a cluster; else hosts are processes here.
+    Raises `UsageError` for what contradicts itself, or lacks an image.
+    """
+    chosen = backend or ("jobset" if given else "local")
+    if chosen != "local":
+        return {"backend": chosen, "pods": pod_settings(given)}
+    if given:
+        raise UsageError(
+            f"The local backend has no pods, and {', '.join(given)} was given: leave it out, or name the backend"
+            " 'jobset'."
+        )
+    return {"backend": chosen} if backend else {}
+
+
+def pod_settings(given: Mapping[str, Any]) -> PodSettings:
     """What a person gave by name. Raises `UsageError` for an unknown name, with the nearest one, or no image."""
     known = [f.name for f in fields(PodSettings)]
     for name in given:
         if name not in known:
-            raise UsageError(f"Pods have no setting {name!r}. {nearest(name, known) or f'They have: {known}.'}")
+            hint = nearest(str(name), known) or f"They have: {', '.join(known)}."
+            raise UsageError(f"Pods have no setting {name!r}. {hint}")
     if "image" not in given:
         raise UsageError(
             "Hosts in a cluster need an image: name one that has Python and the program's packages (image=…, --image)."
         )
-    return PodSettings(**given)
-
-
-def _check_quantity(name: str, value: Any) -> None:
-    if value is not None and not (isinstance(value, str) and QUANTITY.fullmatch(value)):
-        raise UsageError(f"{name} is {shown(value)}: give a Kubernetes quantity such as '8', '500m' or '16Gi'.")
-
-
-def _check_name(name: str, value: Any) -> None:
-    plain = value.rpartition("/")[2] if name == "reservation" and isinstance(value, str) else value
-    if value is not None and not (isinstance(plain, str) and NAME.fullmatch(plain)):
-        raise UsageError(f"{name} is {shown(value)}: give the name of an object, of a-z, 0-9, '-' and '.'.")
-
-
-def _check_secret(variable: str, secret: Any) -> None:
-    match = SECRET.fullmatch(secret) if isinstance(secret, str) else None
-    if match is None or not NAME.fullmatch(match[1]):  # the value is not shown: it may be the secret itself
-        raise UsageError(f"The secret of {variable!r} must be named as 'secret/key', never given.")
-
-
-def _check_volume(path: Any, source: Any) -> None:
-    kinds = ("gs://", "configmap:", "secret:", "claim:", "empty")
-    if not isinstance(path, str) or not path.startswith("/") or path == "/":
-        raise UsageError(f"A volume is mounted at {shown(path)}: give an absolute path other than '/'.")
-    if not isinstance(source, str) or not source.startswith(kinds):
-        raise UsageError(f"The volume at {path} is {shown(source)}: it starts with one of {', '.join(kinds)}.")
+    return PodSettings(**{name: tuple(value) if isinstance(value, list) else value for name, value in given.items()})
