@@ -50,7 +50,7 @@ async def reach_context(context: str | None) -> Access:
 def _read(paths: tuple[Path, ...]) -> Any:
     try:
         return KubeConfigMerger(os.pathsep.join(map(str, paths))).config
-    except (yaml.YAMLError, OSError, AttributeError, TypeError) as exc:
+    except (ConfigException, yaml.YAMLError, OSError, AttributeError, TypeError) as exc:
         files = ", ".join(map(str, paths))
         raise UsageError(f"The kubeconfig {files} cannot be read: {exc}. Mend it, or {_OTHERWISE}.") from exc
 

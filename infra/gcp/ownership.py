@@ -15,6 +15,7 @@ LIFETIME = f"{OURS}/lifetime-seconds"  # after its creation, when whatever is le
 ARCHIVE = f"{OURS}/host-archive"  # the hash of what hosts run, which all jobs of a namespace share
 OUTPUT = f"{OURS}/output"  # an annotation, for people and for lists of jobs: URLs are no label values
 ACCELERATOR = f"{OURS}/accelerator"  # an annotation too
+TOLD_TO_STOP = f"{OURS}/told-to-stop"  # an annotation: its hosts were told to save and leave by us, not by a person
 
 IDENTITY = (MANAGED_BY, JOB, ATTEMPT, PLAN)  # equal for an object to be this attempt's
 ARCHIVE_IDENTITY = (MANAGED_BY, ARCHIVE)

@@ -68,7 +68,8 @@ async def persevere(
     def give_up(state: RetryCallState) -> Value:
         error = _error(state)
         assert error is not None  # tenacity asks only after a failed try
-        error.add_note(f"Tried {state.attempt_number} times in {state.seconds_since_start or 0.0:.0f} s.")
+        tries = "once" if state.attempt_number == 1 else f"{state.attempt_number} times"
+        error.add_note(f"Tried {tries} in {state.seconds_since_start or 0.0:.0f} s.")
         raise error
 
     async def once() -> Value:  # tenacity awaits what is a coroutine function, and nothing else

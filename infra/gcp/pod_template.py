@@ -14,19 +14,19 @@ from prefect_tpu.infra.gcp.pod_volumes import FUSE_ANNOTATION, Folder, folders, 
 _CHIPS = {"tpu": placement.TPU, "gpu": placement.GPU}
 _TPU_PORTS = (8471, 8431)  # libtpu's between hosts, and its metrics
 _PROVISIONING = "autoscaling.x-k8s.io"
+_STAYS = "cluster-autoscaler.kubernetes.io/safe-to-evict"  # else a node that seems idle may be emptied to save it
 _JOB_INDEX = "jobset.sigs.k8s.io/job-index"  # a label of JobSet's: which slice the pod belongs to
 
 
 def pod_template(plan: PodPlan, archive_name: str) -> dict[str, Any]:
     """The template of the Jobs' pods: metadata and specification."""
     labels = {**plan.pods.labels, **attempt_labels(plan.hosts)}
-    annotations = _annotations(plan)
-    metadata = {"labels": labels, **({"annotations": annotations} if annotations else {})}
+    metadata = {"labels": labels, "annotations": _annotations(plan)}
     return {"metadata": metadata, "spec": _spec(plan, folders(plan.pods, archive_name))}
 
 
 def _annotations(plan: PodPlan) -> dict[str, str]:
-    found = dict(plan.pods.annotations)
+    found = {_STAYS: "false", **plan.pods.annotations}
     if reads_buckets(plan.pods):
         found |= FUSE_ANNOTATION
     if request := plan.pods.provisioning_request:

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-HEAVY = {"jax", "jaxlib", "numpy", "orbax", "prefect", "pydantic", "kubernetes", "google", "matplotlib", "anyio"}
+HEAVY = {"jax", "jaxlib", "numpy", "orbax", "prefect", "pydantic", "kubernetes", "google", "matplotlib", "anyio", "aiohttp"}
 
 
 def modules_after(statement: str) -> set[str]:
@@ -28,6 +28,7 @@ def heavy(modules: set[str]) -> set[str]:
         "prefect_tpu",
         "prefect_tpu.infra.host.runner",
         "prefect_tpu.infra.accelerators",
+        "prefect_tpu.infra.gcp.kubernetes",
         "prefect_tpu.infra.training.join",
         "prefect_tpu.infra.training.checkpoints",
         "prefect_tpu.infra.training.report",

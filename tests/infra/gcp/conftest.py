@@ -42,7 +42,8 @@ class Scripted:
         return [(query, body) for verb, at, query, body in self.requests if verb == method and at.endswith(path)]
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        body = json.loads(await request.text() or "null") if request.method != "GET" else None
+        is_json = request.content_type == "application/json" and request.method != "GET"
+        body = json.loads(await request.text() or "null") if is_json else None
         self.requests.append((request.method, request.path, dict(request.query), body))
         self.tokens.append(request.headers.get("Authorization"))
         answers = self._answers.get((request.method, request.path))

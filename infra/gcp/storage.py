@@ -1,0 +1,145 @@
+"""How does the launcher read and write in a bucket? By Google's client, with Application Default Credentials."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import cache
+from pathlib import Path
+
+from google.api_core.exceptions import BadRequest, GoogleAPICallError, NotFound, PreconditionFailed, RetryError
+from google.auth.exceptions import GoogleAuthError
+from google.cloud import storage as google_storage
+from google.cloud.storage.exceptions import DataCorruption, InvalidResponse
+from google.cloud.storage.retry import DEFAULT_RETRY
+from requests import RequestException
+
+from prefect_tpu.infra import buckets
+from prefect_tpu.infra.buckets import EMULATOR, BucketStorage, Item, Page
+from prefect_tpu.infra.disk import opened, replacing
+from prefect_tpu.infra.errors import PlatformError
+from prefect_tpu.infra.storage import BUCKET, changed_meanwhile
+
+_ADVICE = (
+    "Log in (gcloud auth application-default login), or let GOOGLE_APPLICATION_CREDENTIALS name a service account's"
+    " key; whoever it is needs the role roles/storage.objectAdmin on the bucket."
+)
+_RETRY = DEFAULT_RETRY.with_timeout(90.0)  # every request here is safe to send twice
+_TIMEOUT = 60.0
+_FIELDS = "nextPageToken,prefixes,items(name,size,updated,crc32c,md5Hash,metadata)"
+
+
+def open_bucket(url: str) -> BucketStorage:
+    """The storage in a folder of a bucket, with the rights of whoever is logged in."""
+    bucket, folder = buckets.split(url)
+    with _told("open", url):
+        client = _client(os.environ.get(EMULATOR, ""))
+    return BucketStorage(LauncherObjects(client.bucket(bucket)), bucket, folder)
+
+
+@cache
+def _client(emulator: str) -> google_storage.Client:
+    """One per process, for its connections and its token; another one where the emulator changes."""
+    return google_storage.Client(project=None)  # a project is needed for making buckets only
+
+
+class LauncherObjects:
+    """`Objects` of one bucket."""
+
+    def __init__(self, bucket: google_storage.Bucket) -> None:
+        self._bucket = bucket
+
+    def read(self, name: str) -> bytes | None:
+        with self._told("read", name):
+            try:
+                return bytes(self._bucket.blob(name).download_as_bytes(timeout=_TIMEOUT, retry=_RETRY))
+            except NotFound:
+                return None
+
+    def write(self, name: str, data: bytes) -> None:
+        with self._told("write", name):
+            self._bucket.blob(name).upload_from_string(data, timeout=_TIMEOUT, retry=_RETRY)
+
+    def create(self, name: str, data: bytes, writer: str) -> bool:
+        blob = self._bucket.blob(name)
+        blob.metadata = {buckets.WRITER: writer}
+        with self._told("write", name):
+            try:
+                blob.upload_from_string(data, if_generation_match=0, timeout=_TIMEOUT, retry=_RETRY)
+            except PreconditionFailed:
+                return False
+        return True
+
+    def send(self, name: str, file: Path, md5: str | None) -> None:
+        blob = self._bucket.blob(name)
+        if md5 is not None:
+            blob.md5_hash = base64.b64encode(bytes.fromhex(md5)).decode()
+        with opened(file) as source, self._told("write", name):
+            try:
+                blob.upload_from_file(source, checksum="md5", timeout=_TIMEOUT, retry=_RETRY)
+            except (BadRequest, DataCorruption) as exc:
+                if md5 is not None and md5 != _md5(file):
+                    raise changed_meanwhile(file, self._url(name)) from exc
+                raise
+
+    def fetch(self, name: str, file: Path) -> bool:
+        if self.look(name) is None:  # else the file would be made before it is known that there is nothing
+            return False
+        with replacing(file) as target, self._told("read", name):
+            self._bucket.blob(name).download_to_file(target, timeout=_TIMEOUT, retry=_RETRY)
+        return True
+
+    def look(self, name: str) -> Item | None:
+        with self._told("read", name):
+            blob = self._bucket.get_blob(name, timeout=_TIMEOUT, retry=_RETRY)
+        return None if blob is None else _item(blob)
+
+    def pages(self, prefix: str, *, is_deep: bool) -> Iterator[Page]:
+        with self._told("list", prefix):
+            found = self._bucket.list_blobs(
+                prefix=prefix, delimiter=None if is_deep else "/", fields=_FIELDS, timeout=_TIMEOUT, retry=_RETRY
+            )
+            for page in found.pages:
+                yield Page(items=tuple(map(_item, page)), prefixes=tuple(page.prefixes))
+
+    def remove(self, name: str) -> None:
+        with self._told("delete", name), suppress(NotFound):
+            self._bucket.delete_blob(name, timeout=_TIMEOUT, retry=_RETRY)
+
+    def _url(self, name: str) -> str:
+        return f"{BUCKET}{self._bucket.name}/{name}"
+
+    def _told(self, verb: str, name: str) -> AbstractContextManager[None]:
+        return _told(verb, self._url(name))
+
+
+def _item(blob: google_storage.Blob) -> Item:
+    return Item(
+        name=blob.name,
+        bytes=blob.size or 0,
+        changed=blob.updated.timestamp(),
+        checksum=base64.b64decode(blob.crc32c).hex(),
+        md5=base64.b64decode(blob.md5_hash).hex() if blob.md5_hash else None,
+        writer=(blob.metadata or {}).get(buckets.WRITER),
+    )
+
+
+@contextmanager
+def _told(verb: str, url: str) -> Iterator[None]:
+    """What Google refuses becomes an error that says what to do."""
+    try:
+        yield
+    except GoogleAuthError as exc:
+        raise PlatformError(f"Could not {verb} {url}: Google does not know who is asking ({exc}). {_ADVICE}") from exc
+    except GoogleAPICallError as exc:
+        raise buckets.refusal(verb, url, code=int(exc.code or 0), said=exc.message, advice=_ADVICE) from exc
+    except (RetryError, RequestException, DataCorruption, InvalidResponse) as exc:
+        raise buckets.refusal(verb, url, code=0, said=str(exc), advice=_ADVICE) from exc
+
+
+def _md5(file: Path) -> str:
+    with opened(file) as content:
+        return hashlib.file_digest(content, "md5").hexdigest()
