@@ -10,20 +10,27 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 VENV := .venv
 COMPILER_VENV := .venv-compiler
+POD_VENV := .venv-pod
 BIN := $(VENV)/bin
 PYTHON = $(shell .ci/find-python)
+
+# What the pods of the cluster tier have: what a program needs, and nothing of ours.
+POD_NEEDS := jax>=0.10 orbax-checkpoint>=0.12 gcsfs
 
 # Set-up is stamped by what it depends on: this file's wishes and where the clone lies.
 STAMP := $(VENV)/.ready-$(shell { cat pyproject.toml; pwd; } | cksum | cut -d ' ' -f 1)
 COMPILER_STAMP := $(COMPILER_VENV)/.ready-$(shell pwd | cksum | cut -d ' ' -f 1)
+POD_STAMP := $(POD_VENV)/.ready-$(shell { echo '$(POD_NEEDS)'; pwd; } | cksum | cut -d ' ' -f 1)
 
-.PHONY: help setup setup-compiler demo check test test-default test-slices test-drills test-prefect test-compiler bench docs
+.PHONY: help setup setup-compiler setup-pod demo check test test-default test-slices test-drills test-prefect test-compiler control-plane test-cluster bench docs
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 24
 
 setup: $(STAMP) ## a virtual environment with everything, in .venv
 setup-compiler: $(COMPILER_STAMP) ## Google's TPU compiler (700 MB), in .venv-compiler
+
+setup-pod: $(POD_STAMP) ## the Python environment of the cluster tier's pods, in .venv-pod
 
 demo: $(STAMP) ## the main job: real data on a local v6e-16, through a preemption and a lost host
 	$(BIN)/python docs/examples/demo.py
@@ -37,7 +44,7 @@ check: $(STAMP) ## style, types, arrows; what the pre-commit hook runs
 	$(BIN)/pytest -q -m house_slow
 
 test: $(STAMP) ## the default tier, then slices and prefect
-	$(BIN)/pytest -q -m "not compiler and not house_slow"
+	$(BIN)/pytest -q -m "not compiler and not cluster and not house_slow"
 
 test-default: $(STAMP) ## the default tier alone: seconds, no network
 	$(BIN)/pytest -q
@@ -53,6 +60,12 @@ test-prefect: $(STAMP) ## a real Prefect server on this machine
 
 test-compiler: $(STAMP) $(COMPILER_STAMP) ## every accelerator name, asked of Google's TPU compiler
 	PREFECT_TPU_COMPILER_PYTHON=$(CURDIR)/$(COMPILER_VENV)/bin/python $(BIN)/pytest -q -m compiler
+
+control-plane: ## builds Kubernetes, JobSet and Kueue for test-cluster, once; needs Go
+	@$(or $(PYTHON),python3) tests/cluster/control_plane/build.py
+
+test-cluster: $(STAMP) $(POD_STAMP) control-plane ## a real Kubernetes control plane on this machine
+	$(BIN)/pytest -q -m cluster
 
 bench: $(STAMP) ## what our part costs, as ratios; writes docs/reference/performance.md. BENCH=--quick only tries it
 	$(BIN)/python tests/bench/run.py $(BENCH)
@@ -74,4 +87,12 @@ $(COMPILER_STAMP):
 	@rm -f $(COMPILER_VENV)/.ready-*
 	@$(PYTHON) -m venv $(COMPILER_VENV)
 	@$(COMPILER_VENV)/bin/python -m pip install -qq "jax[tpu]>=0.10"
+	@touch $@
+
+$(POD_STAMP):
+	@[ -n "$(PYTHON)" ] || { .ci/find-python --explain; exit 1; }
+	@echo "Setting up $(POD_VENV) with $$($(PYTHON) --version); this happens once."
+	@rm -f $(POD_VENV)/.ready-*
+	@$(PYTHON) -m venv $(POD_VENV)
+	@$(POD_VENV)/bin/python -m pip install -qq $(foreach need,$(POD_NEEDS),"$(need)")
 	@touch $@

@@ -28,9 +28,13 @@ hypothesis.settings.load_profile("house")
 # Before any import of Prefect or JAX: both read their settings while they are imported.
 _HOME = Path(tempfile.mkdtemp(prefix="prefect-tpu-test-"))
 
-_KEPT_FOR_TESTS = ("PREFECT_TPU_COMPILER_PYTHON",)
+_KEPT_FOR_TESTS = ("PREFECT_TPU_COMPILER_PYTHON", "PREFECT_TPU_CONTROL_PLANE_CACHE", "PREFECT_TPU_POD_VENV")
 for _name in [name for name in os.environ if name.startswith("PREFECT_") and name not in _KEPT_FOR_TESTS]:
     del os.environ[_name]
+
+# What is built once for a machine is found where `make control-plane` puts it, not in the empty home.
+_CACHE = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+os.environ.setdefault("PREFECT_TPU_CONTROL_PLANE_CACHE", f"{_CACHE}/prefect-tpu/control-plane")
 
 os.environ.update(
     HOME=str(_HOME),
