@@ -24,6 +24,8 @@ def test_a_program_has_left_before_its_pod_is_killed(grace: float, capacity: str
 
 
 @given(seconds, st.none() | seconds, seconds)
-def test_kubernetes_ends_an_attempt_only_after_its_hosts_have(wait: float, deadline: float | None, grace: float) -> None:
+def test_kubernetes_ends_an_attempt_only_after_its_hosts_have(
+    wait: float, deadline: float | None, grace: float
+) -> None:
     active = active_deadline(wait, deadline, grace)
     assert active > wait + (deadline or 0) + grace and lifetime(active, 60) > active + 60

@@ -7,7 +7,8 @@ import pytest
 from prefect_tpu.infra.accelerator_table import GENERATIONS
 from prefect_tpu.infra.gcp.machine_resources import room
 
-MACHINES = [machine.name for kind in GENERATIONS.values() for machine in kind.machines if machine.name]
+UNKNOWN = "tpu7x-ultranet-4t"  # Google says nothing of its memory
+MACHINES = {machine.name for kind in GENERATIONS.values() for machine in kind.machines if machine.name} - {UNKNOWN}
 
 
 def kept_for_the_system(memory_gib: float) -> float:
@@ -19,7 +20,7 @@ def kept_for_the_system(memory_gib: float) -> float:
     return kept
 
 
-@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("machine", sorted(MACHINES))
 def test_every_machine_with_chips_is_known_and_keeps_room(machine: str) -> None:
     asked = int(room(machine)["memory"].removesuffix("G")) * 1e9 / 2**30
     whole = asked / 0.8
@@ -28,4 +29,4 @@ def test_every_machine_with_chips_is_known_and_keeps_room(machine: str) -> None:
 
 
 def test_of_others_nothing_is_asked() -> None:
-    assert room("a3-highgpu-8g") == room(None) == {}
+    assert room("a3-highgpu-8g") == room(UNKNOWN) == room(None) == {}
