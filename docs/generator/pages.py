@@ -257,8 +257,11 @@ def environment() -> str:
         table(("variable", "meaning"), [both[name] for name in MACHINE if name in both]),
         "## What a program finds",
         "Beside what the host itself has and the job's `env`, which wins over the table. Shown for host 1 of `cpu-2x1`;"
-        " the hosts of a GPU have `CUDA_VISIBLE_DEVICES` and no `NPROC`.",
-        table(("variable", "such as"), [(code(key), code(value)) for key, value in _on_a_host().items()]),
+        " the hosts of GPUs have those in `CUDA_VISIBLE_DEVICES`, and no `NPROC`.",
+        table(
+            ("variable", "such as"),
+            [(code(key), code(value) if value else "empty") for key, value in _on_a_host().items()],
+        ),
         "## What its runner tells it",
         "Read them through `prefect_tpu.info()`.",
         table(("variable", "meaning"), [row for name, row in both.items() if name not in MACHINE]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 
 from prefect_tpu.infra.contract import Env
@@ -10,31 +11,69 @@ from prefect_tpu.infra.plan import HostPlan
 # XLA sizes its CPU thread pool by NPROC. With one thread per device, programs in flight starve each other's
 # collectives: four processes of four devices hung within 315 steps on two cores, and never with 32 threads.
 CPU_THREADS = 32
+HOME, TEMPORARY = "home", "tmp"  # folders of a host's own disk
 
-# The orchestrator's own: a program that talks to Prefect must be given a key on purpose.
+# The orchestrator's own: a program that talks to Prefect must be given a key on purpose. A pod inherits nothing from
+# the orchestrator: what it has was put there for it.
 _WITHHELD = ("PREFECT_API_KEY", "PREFECT_API_AUTH_STRING")
 _WITHHELD_PREFIXES = ("PREFECT__", "PREFECT_SERVER_")
 
+# Who a host is among the others, in the words of libtpu and JAX. GKE puts some of them into pods by itself, and was
+# seen to count pods that were still leaving as one more slice, for which the others waited for ever. So ours take their
+# place, and what we do not say is not said at all. What it says of the machine (TPU_TOPOLOGY and the like) stays.
+_PROCESS_ADDRESSES, _PROCESS_PORT, LIBTPU_PORT = "TPU_PROCESS_ADDRESSES", "TPU_PROCESS_PORT", "8476"
+_IDENTITY = (
+    *("TPU_WORKER_ID", "TPU_WORKER_HOSTNAMES", _PROCESS_ADDRESSES, "CLOUD_TPU_TASK_ID"),
+    *("MEGASCALE_NUM_SLICES", "MEGASCALE_SLICE_ID", "MEGASCALE_COORDINATOR_ADDRESS"),
+    *("JAX_LOCAL_DEVICE_IDS", "JAX_COORDINATOR_BIND_ADDRESS", "JAX_PARTITION_INDEX", "JAX_SLICE_INDEX"),
+)
+
 
 def program_environment(
-    plan: HostPlan, host: int, *, inherited: Mapping[str, str], own: Mapping[str, str]
+    plan: HostPlan,
+    host: int,
+    *,
+    inherited: Mapping[str, str],
+    own: Mapping[str, str],
+    archive: str | None = None,
 ) -> dict[str, str]:
-    """The whole environment, later ones winning: inherited, frameworks, the job's `env`, our own words."""
-    kept = {key: value for key, value in inherited.items() if not _is_withheld(key)}
-    return {**kept, **_devices(plan), **_rendezvous(plan, host), **plan.env, **own, Env.HOST: str(host)}
+    """The whole environment, later ones winning: inherited, frameworks, the job's `env`, our own words.
+
+    archive: the file that our code came in, which programs import it from; None where it is installed.
+    """
+    kept = {key: value for key, value in inherited.items() if not _is_withheld(plan, key) and key not in _IDENTITY}
+    frameworks = {**_devices(plan, inherited), **_rendezvous(plan, host), **_tpu_processes(plan, host, inherited)}
+    found = {**_bare(plan, host, kept), **kept, **frameworks, **plan.env, **own, Env.HOST: str(host)}
+    return found if archive is None else {**found, "PYTHONPATH": _first(archive, found.get("PYTHONPATH"))}
 
 
-def _is_withheld(key: str) -> bool:
-    return key in _WITHHELD or key.startswith(_WITHHELD_PREFIXES)
+def _is_withheld(plan: HostPlan, key: str) -> bool:
+    return plan.backend == "local" and (key in _WITHHELD or key.startswith(_WITHHELD_PREFIXES))
 
 
-def _devices(plan: HostPlan) -> dict[str, str]:
+def _first(place: str, others: str | None) -> str:
+    return os.pathsep.join([place, others]) if others else place
+
+
+def _bare(plan: HostPlan, host: int, inherited: Mapping[str, str]) -> dict[str, str]:
+    """What a container without an environment lacks, and where its program may write, however little it may elsewhere."""
+    if plan.scratch is None:
+        return {}
+    folder = plan.scratch_folder(host)
+    found = {"PATH": os.defpath, "HOME": str(folder / HOME), "TMPDIR": str(folder / TEMPORARY)}
+    return {key: value for key, value in found.items() if not inherited.get(key)}
+
+
+def _devices(plan: HostPlan, inherited: Mapping[str, str]) -> dict[str, str]:
     devices = str(plan.devices_per_host)
+    if plan.platform == "tpu":
+        return {"JAX_PLATFORMS": "tpu,cpu"}  # else JAX takes the CPU where it finds no chips
     if plan.platform == "cuda":
-        return {"JAX_PLATFORMS": "cuda,cpu", "CUDA_VISIBLE_DEVICES": ",".join(plan.gpus)}
+        return {"JAX_PLATFORMS": "cuda,cpu", **_gpus(plan, inherited)}
     if plan.platform == "cpu":
         return {
             "JAX_PLATFORMS": "cpu",
+            "CUDA_VISIBLE_DEVICES": "",  # no other framework takes a GPU that another job may have
             "JAX_NUM_CPU_DEVICES": devices,
             "TPU_SKIP_MDS_QUERY": "1",
             "NPROC": str(max(CPU_THREADS, 8 * plan.devices_per_host)),
@@ -42,8 +81,17 @@ def _devices(plan: HostPlan) -> dict[str, str]:
     return {}
 
 
+def _gpus(plan: HostPlan, inherited: Mapping[str, str]) -> dict[str, str]:
+    """A pod sees no others than its own, so its plan names none."""
+    if not plan.gpus:
+        return {}
+    # Numbers that were not given to us are nvidia-smi's, in this order; CUDA's own puts the fastest first.
+    order = {} if "CUDA_VISIBLE_DEVICES" in inherited else {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+    return {"CUDA_VISIBLE_DEVICES": ",".join(plan.gpus), **order}
+
+
 def _rendezvous(plan: HostPlan, host: int) -> dict[str, str]:
-    """Where the hosts meet, in the words of JAX launchers, torch and libtpu."""
+    """Where the hosts meet, in the words of JAX launchers and torch: counted over all slices."""
     address, _, port = plan.coordinator.rpartition(":")
     return {
         "JAX_COORDINATOR_ADDRESS": plan.coordinator,
@@ -56,7 +104,22 @@ def _rendezvous(plan: HostPlan, host: int) -> dict[str, str]:
         "LOCAL_RANK": "0",
         "LOCAL_WORLD_SIZE": "1",
         "GROUP_RANK": str(host),
-        "TPU_WORKER_ID": str(host),
-        "TPU_WORKER_HOSTNAMES": ",".join(plan.addresses),
         "PYTHONUNBUFFERED": "1",
     }
+
+
+def _tpu_processes(plan: HostPlan, host: int, inherited: Mapping[str, str]) -> dict[str, str]:
+    """The hosts of this slice and, where there are several, which slice it is, in the words of libtpu."""
+    number, within = divmod(host, plan.hosts_per_slice)
+    peers = plan.addresses[number * plan.hosts_per_slice :][: plan.hosts_per_slice]
+    found = {"TPU_WORKER_ID": str(within), "TPU_WORKER_HOSTNAMES": ",".join(peers)}
+    if _PROCESS_ADDRESSES in inherited:  # some machines' libtpu wants them with ports
+        port = inherited.get(_PROCESS_PORT, LIBTPU_PORT)
+        found[_PROCESS_ADDRESSES] = ",".join(f"{peer}:{port}" for peer in peers)
+    if plan.slices > 1 and plan.platform == "tpu":
+        found |= {
+            "MEGASCALE_NUM_SLICES": str(plan.slices),
+            "MEGASCALE_SLICE_ID": str(number),
+            "MEGASCALE_COORDINATOR_ADDRESS": plan.addresses[0],
+        }
+    return found

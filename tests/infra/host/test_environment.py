@@ -44,6 +44,16 @@ def test_gpus_are_named_one_by_one(make_plan: MakePlan) -> None:
     assert "JAX_NUM_CPU_DEVICES" not in found
 
 
+def test_gpus_are_counted_as_nvidia_smi_does_but_where_somebody_chose_them(make_plan: MakePlan) -> None:
+    plan = make_plan(platform="cuda", gpus=("1",))
+    assert of(plan)["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
+    assert "CUDA_DEVICE_ORDER" not in of(plan, CUDA_VISIBLE_DEVICES="1,3")
+
+
+def test_hosts_on_cpus_see_no_gpu(make_plan: MakePlan) -> None:
+    assert of(make_plan(), CUDA_VISIBLE_DEVICES="0,1")["CUDA_VISIBLE_DEVICES"] == ""
+
+
 def test_on_a_tpu_the_platforms_own_settings_stay(make_plan: MakePlan) -> None:
     found = of(make_plan(platform="tpu"), JAX_PLATFORMS="tpu", TPU_TOPOLOGY="4x4")
     assert (found["JAX_PLATFORMS"], found["TPU_TOPOLOGY"]) == ("tpu", "4x4")
