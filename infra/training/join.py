@@ -87,15 +87,23 @@ def _check_slice(plan: HostPlan) -> None:
         "devices in all": plan.hosts * plan.devices_per_host,
         "platform": _JAX_BACKENDS.get(plan.platform, plan.platform),
     }
-    found = {
-        "hosts": jax.process_count(),
-        "devices of this host": jax.local_device_count(),
-        "devices in all": jax.device_count(),
-        "platform": jax.default_backend(),
-    }
+    try:
+        found = {
+            "hosts": jax.process_count(),
+            "devices of this host": jax.local_device_count(),
+            "devices in all": jax.device_count(),
+            "platform": jax.default_backend(),
+        }
+    except RuntimeError as exc:  # JAX's own answer where it has no such platform
+        raise WrongSlice(
+            f"JAX has no {plan.platform} device for {plan.accelerator}: {str(exc).rstrip('.')}. {_advice(plan)}"
+        ) from exc
     wrong = [f"{name}: {found[name]} instead of {value}" for name, value in expected.items() if found[name] != value]
     if wrong:
-        raise WrongSlice(
-            f"The slice is not the {plan.accelerator} of the plan: {'; '.join(wrong)}."
-            " Check the accelerator's name and what else uses these chips."
-        )
+        raise WrongSlice(f"The slice is not the {plan.accelerator} of the plan: {'; '.join(wrong)}. {_advice(plan)}")
+
+
+def _advice(plan: HostPlan) -> str:
+    if plan.platform == "cuda":
+        return "Look what `prefect-tpu doctor` says of gpus and jax; JAX for CUDA is `pip install 'jax[cuda13]'`."
+    return "Check the accelerator's name and what else uses these chips."

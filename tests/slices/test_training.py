@@ -292,6 +292,9 @@ def test_join_checks_the_slice(slice_: Slice) -> None:
     assert value == {"devices": 2, "hosts": 1}
     (outcome,) = slice_.start(slice_.plan(1, 4), "join", devices=2).outcomes()
     assert outcome["error"] == "WrongSlice" and "devices in all: 2 instead of 4" in outcome["message"]
+    plan = slice_.plan(1, 1, platform="cuda", gpus=("99",), accelerator="l4")  # that no machine has
+    (outcome,) = slice_.start(plan, "join").outcomes()
+    assert outcome["error"] == "WrongSlice" and "pip install 'jax[cuda13]'" in outcome["message"]
 
 
 def test_a_host_that_waits_alone_gives_up(slice_: Slice) -> None:
