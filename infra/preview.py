@@ -74,7 +74,9 @@ def _new_attempt(job: SliceJob, storage: LocalStorage, number: int) -> tuple[str
         held = backend.imagine(attempt, Offer(accelerator=name))
         if not isinstance(held, Refused):
             start = "at the beginning" if restore is None else f"after step {restore.step} of attempt {restore.attempt}"
-            return f"Attempt {number} would begin on {name}, {start}.", backend.plan(attempt, held), refused
+            plan = backend.plan(attempt, held)
+            what = f"Attempt {number} would begin on {name}, {start}. {plan.hosts.stand_in}".rstrip()
+            return what, plan, refused
         refused[name] = held.reason
     return "Nothing would start: no accelerator is to be had.", None, refused
 

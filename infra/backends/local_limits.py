@@ -8,6 +8,7 @@ from pathlib import Path
 import psutil
 
 from prefect_tpu.infra.accelerators import Slice
+from prefect_tpu.infra.backends.local_gpus import VISIBLE
 from prefect_tpu.infra.contract import Env
 from prefect_tpu.infra.policy.quota import Limit
 
@@ -26,7 +27,8 @@ def limits(shape: Slice, output: str, *, most_hosts: int) -> tuple[Limit, ...]:
 
 def gpus(shape: Slice, of_a_slice: int) -> Limit:
     """What one slice of this machine has of its GPUs."""
-    return Limit(what=f"GPUs of a slice ({Env.SLICES})", unit="GPUs", needed=shape.chips, available=of_a_slice)
+    what = f"GPUs of a slice ({Env.SLICES} shares them out; with {VISIBLE}= CPU devices stand in)"
+    return Limit(what=what, unit="GPUs", needed=shape.chips, available=of_a_slice)
 
 
 def free_memory(shape: Slice) -> Limit:

@@ -58,6 +58,8 @@ class Announcer:
         else:
             on = "beginning on" if plan.restore is None else "going on on"
             self.say(plan.attempt, f"{instead_of}; {on} {where}")
+        if plan.stand_in:
+            self.say(plan.attempt, plan.stand_in)
 
     def saw(self, seen: Observation) -> None:
         if seen.has_joined and self.state is JobState.STARTING:

@@ -55,6 +55,15 @@ def test_what_is_not_to_be_had_says_why(shell: Shell, program: str) -> None:
     assert shell("render", program, "-a", "v6e-256", "--json").json["what"].startswith("Nothing would start")
 
 
+def test_what_stands_in_for_gpus_is_said(shell: Shell, program: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    told = shell("render", program, "-a", "l4x2", "--json").json
+    said = "No GPU is to be seen on this machine: CPU devices stand in for l4x2."
+    assert told["what"] == f"Attempt 1 would begin on l4x2, at the beginning. {said}"
+    assert (told["plan"]["platform"], told["plan"]["stand_in"]) == ("cpu", said)
+    assert shell("render", program, "-a", "cpu", "--json").json["plan"]["stand_in"] == ""
+
+
 def test_what_run_would_refuse_render_refuses(shell: Shell, program: str, output: Path) -> None:
     for words, says in (
         ((program.replace("main", "mian"),), "has no function 'mian'"),
