@@ -12,11 +12,11 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.infra.gcp.golden_plans import ARCHIVE, FOLDER, GOLDEN, Golden, objects, pod_plan, written
 
 from prefect_tpu.infra.accelerators import curated_names, resolve
 from prefect_tpu.infra.gcp import manifests, names, ownership, placement
 from prefect_tpu.infra.pods import PodSettings
+from tests.infra.gcp.golden_plans import ARCHIVE, FOLDER, GOLDEN, Golden, objects, pod_plan, written
 
 EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 ON_GKE = [

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.infra.gcp.golden_plans import Golden, pod_plan
 
 from prefect_tpu.infra.accelerators import every_name, resolve
 from prefect_tpu.infra.gcp import placement
+from tests.infra.gcp.golden_plans import Golden, pod_plan
 
 G = "cloud.google.com/"
 COUNT = f"{G}gke-accelerator-count"
