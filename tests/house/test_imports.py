@@ -8,7 +8,19 @@ import sys
 
 import pytest
 
-HEAVY = {"jax", "jaxlib", "numpy", "orbax", "prefect", "pydantic", "kubernetes", "google", "matplotlib", "anyio", "aiohttp"}
+HEAVY = {
+    "jax",
+    "jaxlib",
+    "numpy",
+    "orbax",
+    "prefect",
+    "pydantic",
+    "kubernetes",
+    "google",
+    "matplotlib",
+    "anyio",
+    "aiohttp",
+}
 
 
 def modules_after(statement: str) -> set[str]:
