@@ -43,7 +43,7 @@ def program_environment(
     """
     kept = {key: value for key, value in inherited.items() if not _is_withheld(plan, key) and key not in _IDENTITY}
     frameworks = {**_devices(plan, inherited), **_rendezvous(plan, host), **_tpu_processes(plan, host, inherited)}
-    found = {**_bare(plan, host, kept), **kept, **frameworks, **plan.env, **own, Env.HOST: str(host)}
+    found = {**kept, **_bare(plan, host, kept), **frameworks, **plan.env, **own, Env.HOST: str(host)}
     return found if archive is None else {**found, "PYTHONPATH": _first(archive, found.get("PYTHONPATH"))}
 
 
@@ -56,7 +56,7 @@ def _first(place: str, others: str | None) -> str:
 
 
 def _bare(plan: HostPlan, host: int, inherited: Mapping[str, str]) -> dict[str, str]:
-    """What a container without an environment lacks, and where its program may write, however little it may elsewhere."""
+    """What a container without an environment lacks; its program may write below its scratch folder, whatever else."""
     if plan.scratch is None:
         return {}
     folder = plan.scratch_folder(host)

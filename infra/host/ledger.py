@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 from prefect_tpu.infra import layout
 from prefect_tpu.infra.contract import Scratch
-from prefect_tpu.infra.errors import PlatformError
 from prefect_tpu.infra.storage import Storage
 
 SHORTEST_SECONDS, LONGEST_SECONDS = 1.0, 60.0
@@ -26,11 +24,14 @@ class LedgerShipper:
     def ship_when_due(self, age_seconds: float) -> None:
         """Often while the attempt is young, once a minute later: objects stay few."""
         if age_seconds >= self._next:
-            self.ship()
             self._next = age_seconds + min(LONGEST_SECONDS, max(SHORTEST_SECONDS, age_seconds / 20))
+            self.ship()
 
     def ship(self) -> None:
-        """Everything that was written since, up to the last whole line."""
+        """Everything that was written since, up to the last whole line.
+
+        Raises `PlatformError` where storage refuses: the lines wait for the next time.
+        """
         try:
             with self._events.open("rb") as file:
                 file.seek(self._offset)
@@ -39,10 +40,6 @@ class LedgerShipper:
             return
         if newline:
             name = layout.host_ledger(self._attempt, self._host, self._sequence)
-            try:
-                self._storage.put_if_absent(name, whole + newline)
-            except PlatformError as exc:  # the lines wait for the next time: a full disk must not end the program
-                sys.stderr.write(f"{exc}\n")
-                return
+            self._storage.put_if_absent(name, whole + newline)
             self._sequence += 1
             self._offset += len(whole) + 1

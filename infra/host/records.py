@@ -150,3 +150,26 @@ def refused(plan: HostPlan, host: int, message: str, ended_after: float) -> Host
         ended_after=ended_after,
         error=ProgramError(type="PayloadRefused", message=message, traceback=""),
     )
+
+
+def not_ours(mark: str, message: str) -> HostRecord:
+    """The last words of a process that was given another attempt's plan, or none; `mark` is what it was made for."""
+    attempt = mark.rpartition("/")[2]
+    return HostRecord(
+        attempt=int(attempt) if attempt.isdecimal() else 0,
+        host=0,
+        exit_code=ExitCode.PAYLOAD_REFUSED,
+        error=ProgramError(type="PlanRefused", message=message, traceback=""),
+    )
+
+
+def taken(plan: HostPlan, host: int) -> HostRecord:
+    """The last words of a host that another has begun before: that one is gone, or this one is one too many."""
+    message = f"Host {host} of {plan.mark} was begun by another pod before, so this one does not run it again."
+    return HostRecord(
+        attempt=plan.attempt,
+        host=host,
+        exit_code=ExitCode.LOST_PEER,
+        lost_peer=True,
+        error=ProgramError(type="HostTaken", message=message, traceback=""),
+    )

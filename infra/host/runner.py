@@ -2,7 +2,7 @@
 
 It claims the host by a create-only file, so starting it twice runs the
 program once. It ends the program's whole group, and whatever left that group,
-in every case.
+in every case. What storage needs meanwhile is the matter of `errands`.
 """
 
 from __future__ import annotations
@@ -11,131 +11,171 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from prefect_tpu.infra import contract, layout
 from prefect_tpu.infra.contract import Env, ExitCode, HostRecord, KilledBy, Scratch, StopReason
 from prefect_tpu.infra.errors import PlatformError
-from prefect_tpu.infra.host import descendants, payload, records, stacks
+from prefect_tpu.infra.host import arriving, descendants, patience, payload, records, stacks
+from prefect_tpu.infra.host.assignment import Assignment, NotOurs, assignment
 from prefect_tpu.infra.host.environment import program_environment
+from prefect_tpu.infra.host.errands import Errands
+from prefect_tpu.infra.host.last_words import LastWords, leave_with_kubernetes
 from prefect_tpu.infra.host.lease import LeaseWatch
 from prefect_tpu.infra.host.ledger import LedgerShipper
 from prefect_tpu.infra.host.memory import KillCount, counters
-from prefect_tpu.infra.host.program import WORK
+from prefect_tpu.infra.host.output import open_output
 from prefect_tpu.infra.host.signals import Notice
 from prefect_tpu.infra.host.stalls import StallWatch
-from prefect_tpu.infra.plan import HostPlan
-from prefect_tpu.infra.scratch import joined_after, read_json, read_progress
-from prefect_tpu.infra.storage import LocalStorage, open_storage
+from prefect_tpu.infra.host.telling import ProgressTeller
+from prefect_tpu.infra.scratch import joined_after, read_progress
+from prefect_tpu.infra.storage import local_folder
 
 LOOK_SECONDS = 0.05  # how often the program is looked at
-LEASE_LOOK_SECONDS = 1.0
 KILLED_CODES = (-signal.SIGKILL, 128 + signal.SIGKILL)  # its own end, and a shell's word for a child's
 
 
-def main(argv: Sequence[str]) -> int:
-    """Run one host: `PLAN HOST`. Returns the contract's exit code."""
-    plan_path, host = Path(argv[0]), int(argv[1])
-    plan = HostPlan.from_json(plan_path.read_bytes())
-    storage = open_storage(plan.output)
-    scratch = storage.path(layout.scratch(plan.attempt, host))
+def main(arguments: Sequence[str]) -> int:
+    """Run one host: `PLAN [HOST]`. Returns the contract's exit code."""
     notice = Notice()  # before the claim: whoever sees the claim may give notice
-    if not storage.put_if_absent(layout.started(plan.attempt, host), _claim()):
-        return ExitCode.DONE  # another runner has this host
     descendants.adopt()
-    runner = Runner(plan, host, storage, scratch, notice)
-    record = runner.run(plan_path)
-    if plan_path.exists():  # else somebody has deleted the job: a record would make its folder again
-        storage.put_if_absent(layout.record(plan.attempt, host), record.to_json())
-    return record.exit_code
+    try:
+        given = assignment(arguments, os.environ)
+        if not given.storage.put_if_absent(layout.started(given.plan.attempt, given.host), _claim()):
+            return _is_taken(given)
+        return Runner(given, notice).run().exit_code
+    except NotOurs as exc:
+        return _say_before_the_end(records.not_ours(os.environ.get(Env.ATTEMPT, ""), str(exc)))
+    except PlatformError as exc:  # nothing has run: without a record, another attempt is made
+        sys.stderr.write(f"prefect-tpu: this host cannot begin. {exc}\n")
+        return 1
 
 
 def _claim() -> bytes:
-    return contract.write_json({"pid": os.getpid()})
+    return contract.write_json({"pid": os.getpid(), "machine": os.uname().nodename})
+
+
+def _is_taken(given: Assignment) -> int:
+    """A second runner of this machine is one too many. A second pod took the place of one that is gone.
+
+    What that one had done is lost with it, so this one must not count as done.
+    """
+    if given.plan.scratch is None:
+        return ExitCode.DONE
+    return _say_before_the_end(records.taken(given.plan, given.host))
+
+
+def _say_before_the_end(record: HostRecord) -> int:
+    sys.stderr.write(f"prefect-tpu: {record.error.message if record.error else ''}\n")
+    leave_with_kubernetes(record)
+    return record.exit_code
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Program:
+    """The program's process and what looks after it."""
+
+    process: subprocess.Popen[bytes]
+    stalls: StallWatch
+    errands: Errands
 
 
 class Runner:
     """One host of one attempt, from its claim to its record."""
 
-    def __init__(self, plan: HostPlan, host: int, storage: LocalStorage, scratch: Path, notice: Notice) -> None:
-        self.plan, self.host, self.storage, self.scratch = plan, host, storage, scratch
+    def __init__(self, given: Assignment, notice: Notice) -> None:
+        self.given, self.notice = given, notice
+        self.plan, self.host, self.scratch = given.plan, given.host, given.scratch
         self.started = time.monotonic()
-        self._next_lease_look = 0.0
-        self.notice = notice
-        self.lease = LeaseWatch(storage, plan.orphan_after, time.monotonic)
+        self.ended_at: float | None = None
         self.memory = KillCount(tuple(counters()), self.age)
-        self.ledger = LedgerShipper(storage, scratch, plan.attempt, host)
+        self.ledger = LedgerShipper(given.storage, given.scratch, self.plan.attempt, self.host)
+        self.progress = ProgressTeller(given.storage, given.scratch, self.plan.attempt, self.host)
+        self.output = open_output(given.storage, self.plan, self.host)
+        self.is_leaving = False
 
     @property
     def age(self) -> float:
         return time.monotonic() - self.started
 
-    def run(self, plan_path: Path) -> HostRecord:
-        work = self.scratch / WORK
-        work.mkdir(parents=True, exist_ok=True)
+    def run(self) -> HostRecord:
+        words = LastWords(self.given, self._left)
         try:
-            if self.plan.program.payload:
-                payload.unpack(self.storage, self.plan.program.payload, work)
+            work = arriving.lay_out(self.given)
         except payload.PayloadRefused as exc:
-            return records.refused(self.plan, self.host, str(exc), self.age)
-        process = self._start(plan_path, work)
-        stalls = StallWatch(self.plan, self.host, self.storage, process.pid, self.ledger.ship)
-        reason, killed_by = self._watch(process, stalls)
+            record = records.refused(self.plan, self.host, str(exc), self.age)
+            words.leave(record)
+            return record
+        process = self._start(work)
+        stalls = StallWatch(self.plan, self.host, self.given.storage, process.pid, self.ledger.ship)
+        program = _Program(process=process, stalls=stalls, errands=self._errands(stalls))
+        reason, killed_by = self._watch(process, program.errands)
         _kill_group(process.pid)
         descendants.end()
-        if killed_by is not KilledBy.STALL:
-            stalls.end_silence()
-        self.ledger.ship()
-        return records.compose(self.plan, self.host, self._ending(process.returncode, reason, killed_by, stalls))
+        self.ended_at = time.monotonic()
+        return self._end(program, reason, killed_by, words)
 
-    def _start(self, plan_path: Path, work: Path) -> subprocess.Popen[bytes]:
+    def _start(self, work: Path) -> subprocess.Popen[bytes]:
         """The program in a group of its own; its output goes to this host's log."""
         own = {
-            Env.PLAN: str(plan_path),
+            Env.PLAN: str(self.given.plan_path),
             Env.SCRATCH: str(self.scratch),
             Env.RUNNER: str(os.getpid()),
             Env.STARTED: repr(self.started),
         }
-        environment = program_environment(self.plan, self.host, inherited=os.environ, own=own)
-        command = [self.plan.python, "-P", "-m", "prefect_tpu.infra.host.program"]
-        with self.storage.path(layout.log(self.plan.attempt, self.host)).open("ab") as log:
-            return subprocess.Popen(
-                command,
-                cwd=work,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+        environment = program_environment(
+            self.plan, self.host, inherited=os.environ, own=own, archive=self.given.archive
+        )
+        python = sys.executable if self.given.archive else self.plan.python
+        process = subprocess.Popen(
+            [python, "-P", "-m", "prefect_tpu.infra.host.program"],
+            cwd=work,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=self.output.descriptor,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        self.output.started()
+        return process
 
-    def _watch(self, process: subprocess.Popen[bytes], stalls: StallWatch) -> tuple[StopReason | None, KilledBy | None]:
+    def _errands(self, stalls: StallWatch) -> Errands:
+        """What is brought into storage while the program runs, and what is asked there; under way."""
+        told = () if self.plan.scratch is None else (self.progress.tell_when_due,)
+        questions: dict[str, Callable[[float], bool]] = {
+            KilledBy.STALL: lambda age: not self.is_leaving and stalls.is_stalled(age)
+        }
+        if self.plan.orphan_after is not None:
+            lease = LeaseWatch(self.given.storage, self.plan.orphan_after, time.monotonic)
+            questions[StopReason.ORPHANED] = lease.is_orphaned_at
+        errands = Errands(lambda: self.age, (self.ledger.ship_when_due, *told, self.output.ship_when_due), questions)
+        errands.start()
+        return errands
+
+    def _watch(self, process: subprocess.Popen[bytes], errands: Errands) -> tuple[StopReason | None, KilledBy | None]:
         """Until the program has ended: why it was told to leave, and who killed it; None where nobody did."""
         reason: StopReason | None = None
         kill_at: float | None = None
         ended = _end_of(process)
         while not ended.wait(LOOK_SECONDS):
-            self._look_after(process.pid)
-            if reason is None and (reason := self._told_to_leave()) is not None:
+            self.memory.look(self.age)
+            descendants.bury(process.pid)
+            if reason is None and (reason := self._told_to_leave(errands)) is not None:
                 self._tell_to_leave(process)
-                kill_at = self.age + self.plan.grace
+                self.is_leaving, kill_at = True, self.age + self.plan.grace
             if kill_at is None and (self.scratch / Scratch.OUTCOME).exists():
                 kill_at = self.age + self.plan.grace  # it has said how it ended; it may not hang on its way out
             if kill_at is not None and self.age > kill_at:
                 return reason, _kill(process, KilledBy.GRACE)
-            if kill_at is None and stalls.is_stalled(self.age):
+            if kill_at is None and errands.answer == KilledBy.STALL:
                 return reason, _kill(process, KilledBy.STALL)
         is_out_of_memory = process.returncode in KILLED_CODES and self.memory.has_grown
         return reason, KilledBy.MEMORY if is_out_of_memory else None
-
-    def _look_after(self, program: int) -> None:
-        self.ledger.ship_when_due(self.age)
-        self.memory.look(self.age)
-        descendants.bury(program)
 
     def _tell_to_leave(self, process: subprocess.Popen[bytes]) -> None:
         """A command may be a shell that does not pass a signal on; a function's own children are its business."""
@@ -144,46 +184,45 @@ class Runner:
         else:
             process.send_signal(signal.SIGTERM)
 
-    def _told_to_leave(self) -> StopReason | None:
+    def _told_to_leave(self, errands: Errands) -> StopReason | None:
         if self.notice.is_given:
-            return StopReason.NOTICE if self.storage.get(layout.STOP) is None else StopReason.STOP
+            return StopReason.NOTICE
         if self.plan.deadline is not None and self.age > self.plan.deadline:
             return StopReason.DEADLINE
-        if self._lease_look_is_due() and self.lease.is_orphaned():
-            return StopReason.ORPHANED
-        return None
+        return StopReason.ORPHANED if errands.answer == StopReason.ORPHANED else None
 
-    def _lease_look_is_due(self) -> bool:
-        due = self.age >= self._next_lease_look
-        if due:
-            self._next_lease_look = self.age + LEASE_LOOK_SECONDS
-        return due
+    def _left(self) -> float:
+        """Seconds to bring what is left into the output. A disk of this machine that refuses will not come back."""
+        if local_folder(self.given.storage) is not None:
+            return 0.0
+        if self.notice.given_at is not None:
+            return self.notice.given_at + self.plan.grace + patience.WRITING_SECONDS - time.monotonic()
+        return (self.ended_at or self.started) + patience.LAST_SECONDS - time.monotonic()
 
-    def _outcome(self) -> dict[str, Any] | None:
-        """The program's own account, once what it returned or raised lies where it is read from."""
-        outcome = read_json(self.scratch / Scratch.OUTCOME)
-        try:
-            self._keep()
-        except PlatformError as exc:
-            return records.unkept(outcome, str(exc))
-        return outcome
-
-    def _keep(self) -> None:
-        names = {Scratch.VALUE: layout.result, Scratch.EXCEPTION: layout.exception}
-        for name, kept in names.items():
-            path = self.scratch / name
-            if path.exists():
-                self.storage.put_if_absent(kept(self.plan.attempt, self.host), path.read_bytes())
+    def _end(
+        self, program: _Program, reason: StopReason | None, killed_by: KilledBy | None, words: LastWords
+    ) -> HostRecord:
+        """Bring everything into the output, the record last."""
+        self.output.ended()
+        is_quiet = program.errands.end(max(patience.ERRAND_SECONDS, self._left()))
+        if killed_by is not KilledBy.STALL:
+            with contextlib.suppress(PlatformError):
+                program.stalls.end_silence()
+        record = records.compose(self.plan, self.host, self._ending(program, reason, killed_by, words))
+        told = () if self.plan.scratch is None else (self.progress.tell,)
+        words.leave(record, *((self.ledger.ship, *told, self.output.ship) if is_quiet else ()))
+        return record
 
     def _ending(
-        self, returncode: int, reason: StopReason | None, killed_by: KilledBy | None, stalls: StallWatch
+        self, program: _Program, reason: StopReason | None, killed_by: KilledBy | None, words: LastWords
     ) -> records.Ending:
+        stalls = program.stalls
         return records.Ending(
-            returncode=returncode,
-            outcome=self._outcome(),
-            stop_reason=reason,
+            returncode=program.process.returncode,
+            outcome=words.outcome(),
+            stop_reason=words.reason(reason),
             joined_after=joined_after(self.scratch),
-            ended_after=self.age,
+            ended_after=(self.ended_at or time.monotonic()) - self.started,
             progress=read_progress(self.scratch),
             killed_by=killed_by,
             silence=stalls.silence,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import time
 from types import FrameType
 
 
@@ -13,10 +14,15 @@ class Notice:
     """
 
     def __init__(self) -> None:
-        self.is_given = False
+        self.given_at: float | None = None  # on the monotonic clock
         signal.signal(signal.SIGTERM, self._give)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's interrupt is the orchestrator's to handle
 
+    @property
+    def is_given(self) -> bool:
+        return self.given_at is not None
+
     def _give(self, signum: int, frame: FrameType | None) -> None:
-        self.is_given = True
+        if self.given_at is None:
+            self.given_at = time.monotonic()

@@ -54,28 +54,25 @@ class Peers:
     def silences(self) -> list[Silence | None]:
         """Of each that is watched and has not ended, up to the first that is not silent: None stands for it."""
         found: list[Silence | None] = []
-        for other in filter(self._counts, self._others):
-            found.append(self._silence(other))
-            if found[-1] is None:
-                break
+        try:
+            for other in filter(self._counts, self._others):
+                found.append(self._silence(other))
+                if found[-1] is None:
+                    break
+        except PlatformError:  # of a host that cannot be seen nobody can say that it is silent
+            found.append(None)
         return found
 
     def _counts(self, other: int) -> bool:
         """A host whose program has joined or reported has an object in the ledger; one that has ended has a record."""
-        has_begun = self._get(layout.host_ledger(self._attempt, other, 0)) is not None
-        return has_begun and self._get(layout.record(self._attempt, other)) is None
+        has_begun = self._storage.get(layout.host_ledger(self._attempt, other, 0)) is not None
+        return has_begun and self._storage.get(layout.record(self._attempt, other)) is None
 
     def _silence(self, other: int) -> Silence | None:
-        raw = self._get(layout.silence(self._attempt, other))
+        raw = self._storage.get(layout.silence(self._attempt, other))
         try:
             return None if raw is None else Silence.from_json(raw)
         except contract.ContractError:
-            return None
-
-    def _get(self, name: str) -> bytes | None:
-        try:
-            return self._storage.get(name)
-        except PlatformError:
             return None
 
 

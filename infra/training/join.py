@@ -59,6 +59,7 @@ def _initialize(here: Context) -> None:
             process_id=here.host,
             initialization_timeout=INITIALIZE_SECONDS,
             heartbeat_timeout_seconds=HEARTBEAT_SECONDS,
+            cluster_detection_method="deactivate",  # else JAX asks the machine, though everything is said
             **_bind(plan.coordinator),
         )
     except jax.errors.JaxRuntimeError as exc:
@@ -74,8 +75,15 @@ def _initialize(here: Context) -> None:
 
 
 def _bind(coordinator: str) -> dict[str, Any]:
-    """On one machine the coordinator needs no port that the network can reach."""
-    return {"coordinator_bind_address": coordinator} if coordinator.startswith("127.") else {}
+    """JAX's coordinator listens where its hosts met."""
+    name, _, port = coordinator.rpartition(":")
+    loopback = meeting.own_loopback(name)
+    return {"coordinator_bind_address": f"{loopback}:{port}"} if loopback else {}
+
+
+def _knows_slices(plan: HostPlan) -> bool:
+    """Only of TPUs JAX knows which of them belong together."""
+    return plan.platform == "tpu"
 
 
 def _check_slice(plan: HostPlan) -> None:
@@ -86,6 +94,7 @@ def _check_slice(plan: HostPlan) -> None:
         "devices of this host": plan.devices_per_host,
         "devices in all": plan.hosts * plan.devices_per_host,
         "platform": _JAX_BACKENDS.get(plan.platform, plan.platform),
+        **({"slices": plan.slices} if _knows_slices(plan) else {}),
     }
     try:
         found = {
@@ -93,6 +102,7 @@ def _check_slice(plan: HostPlan) -> None:
             "devices of this host": jax.local_device_count(),
             "devices in all": jax.device_count(),
             "platform": jax.default_backend(),
+            "slices": len({getattr(device, "slice_index", 0) for device in jax.devices()}),
         }
     except RuntimeError as exc:  # JAX's own answer where it has no such platform
         raise WrongSlice(

@@ -44,12 +44,25 @@ def wait_for_hosts(address: str, word: str, host: int, hosts: int, timeout: floa
         )
 
 
+def own_loopback(name: str) -> str:
+    """The loopback address behind the leader's name, where the leader listens on nothing else; empty in a network.
+
+    On one machine no port is opened to the network, and hosts that share a machine may each have a name and an
+    address of their own there, with the same port. Whoever has no name yet in a cluster has no loopback address either.
+    """
+    try:
+        found = socket.getaddrinfo(name.strip("[]"), None, socket.AF_INET, socket.SOCK_STREAM)
+    except OSError:
+        return ""
+    return next((str(place[0]) for *_, place in found if str(place[0]).startswith("127.")), "")
+
+
 @contextlib.contextmanager
 def _server(name: str, port: int, word: str) -> Iterator[socket.socket]:
-    """On one machine no port is opened to the network."""
+    loopback = own_loopback(name)
     try:
-        if name.startswith("127.") or not socket.has_dualstack_ipv6():
-            server = socket.create_server((name if name.startswith("127.") else "", port))
+        if loopback or not socket.has_dualstack_ipv6():
+            server = socket.create_server((loopback, port))
         else:
             server = socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True)
     except OSError as exc:

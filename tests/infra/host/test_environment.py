@@ -54,9 +54,74 @@ def test_hosts_on_cpus_see_no_gpu(make_plan: MakePlan) -> None:
     assert of(make_plan(), CUDA_VISIBLE_DEVICES="0,1")["CUDA_VISIBLE_DEVICES"] == ""
 
 
-def test_on_a_tpu_the_platforms_own_settings_stay(make_plan: MakePlan) -> None:
-    found = of(make_plan(platform="tpu"), JAX_PLATFORMS="tpu", TPU_TOPOLOGY="4x4")
-    assert (found["JAX_PLATFORMS"], found["TPU_TOPOLOGY"]) == ("tpu", "4x4")
+def test_on_a_tpu_a_missing_chip_is_an_error_and_what_is_said_of_the_machine_stays(make_plan: MakePlan) -> None:
+    found = of(make_plan(platform="tpu"), JAX_PLATFORMS="cpu", TPU_TOPOLOGY="4x4")
+    assert (found["JAX_PLATFORMS"], found["TPU_TOPOLOGY"]) == ("tpu,cpu", "4x4")
+
+
+def on_two_slices(make_plan: MakePlan, host: int, **inherited: str) -> dict[str, str]:
+    return of(make_plan(slices=2, platform="tpu", addresses=("a", "b", "c", "d")), host, **inherited)
+
+
+@pytest.mark.parametrize(
+    ("host", "number", "within", "peers"), [(0, "0", "0", "a,b"), (1, "0", "1", "a,b"), (3, "1", "1", "c,d")]
+)
+def test_hosts_are_counted_within_their_slice_by_libtpu_and_over_all_slices_by_the_others(
+    make_plan: MakePlan, host: int, number: str, within: str, peers: str
+) -> None:
+    found = on_two_slices(make_plan, host)
+    assert (found["TPU_WORKER_ID"], found["TPU_WORKER_HOSTNAMES"]) == (within, peers)
+    assert (found["MEGASCALE_SLICE_ID"], found["MEGASCALE_NUM_SLICES"]) == (number, "2")
+    assert found["MEGASCALE_COORDINATOR_ADDRESS"] == "a"
+    assert (found["JAX_PROCESS_ID"], found["JAX_NUM_PROCESSES"], found["RANK"]) == (str(host), "4", str(host))
+
+
+def test_jax_finds_the_same_numbers_by_itself(make_plan: MakePlan, monkeypatch: pytest.MonkeyPatch) -> None:
+    from jax._src.clusters.cloud_tpu_cluster import GkeTpuCluster
+
+    stale = {"MEGASCALE_NUM_SLICES": "3", "TPU_PROCESS_ADDRESSES": "x:1,y:1,z:1", "TPU_PROCESS_PORT": "1"}
+    for host in range(4):
+        for name, value in on_two_slices(make_plan, host, **stale).items():
+            monkeypatch.setenv(name, value)
+        assert (GkeTpuCluster.get_process_id(), GkeTpuCluster.get_process_count()) == (host, 4)
+
+
+def test_who_a_host_is_comes_from_the_plan_alone(make_plan: MakePlan) -> None:
+    stale = {"MEGASCALE_NUM_SLICES": "3", "MEGASCALE_SLICE_ID": "2", "MEGASCALE_COORDINATOR_ADDRESS": "old"}
+    found = of(make_plan(platform="tpu"), TPU_WORKER_ID="9", TPU_PROCESS_ADDRESSES="old:1", **stale)
+    assert not set(stale) & set(found)
+    assert found["TPU_WORKER_ID"] == "2"
+    assert found["TPU_PROCESS_ADDRESSES"] == ",".join(["127.0.0.1:8476"] * 4)
+    assert "TPU_PROCESS_ADDRESSES" not in of(make_plan(platform="tpu"))
+
+
+def test_a_pod_sees_its_own_gpus_and_no_others(make_plan: MakePlan) -> None:
+    found = of(make_plan(platform="cuda", backend="jobset"), NVIDIA_VISIBLE_DEVICES="all")
+    assert "CUDA_VISIBLE_DEVICES" not in found and found["JAX_PLATFORMS"] == "cuda,cpu"
+
+
+def test_what_was_put_into_a_pod_was_put_there_for_its_program(make_plan: MakePlan) -> None:
+    assert of(make_plan(backend="jobset"), PREFECT_API_KEY="given")["PREFECT_API_KEY"] == "given"
+
+
+def test_a_host_without_an_environment_has_places_to_write_to(make_plan: MakePlan) -> None:
+    plan = make_plan(scratch="/scratch")
+    bare = of(plan, HOME="")
+    assert (bare["HOME"], bare["TMPDIR"]) == ("/scratch/digits-3/2/home", "/scratch/digits-3/2/tmp")
+    assert "/bin" in bare["PATH"]
+    assert of(plan, HOME="/root", TMPDIR="/t", PATH="/p")["HOME"] == "/root"
+    assert "HOME" not in of(make_plan())
+
+
+@pytest.mark.parametrize(
+    ("inherited", "of_job", "found"),
+    [({}, {}, "/a"), ({"PYTHONPATH": "/b"}, {}, "/a:/b"), ({"PYTHONPATH": "/b"}, {"PYTHONPATH": "/c"}, "/a:/c")],
+)
+def test_what_came_in_an_archive_is_found_there_first(
+    make_plan: MakePlan, inherited: dict[str, str], of_job: dict[str, str], found: str
+) -> None:
+    plan = make_plan(env=of_job)
+    assert program_environment(plan, 0, inherited=inherited, own={}, archive="/a")["PYTHONPATH"] == found
 
 
 @pytest.mark.parametrize(("devices", "threads"), [(1, "32"), (4, "32"), (8, "64")])

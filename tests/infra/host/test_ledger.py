@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from prefect_tpu.infra import layout
 from prefect_tpu.infra.contract import Scratch
+from prefect_tpu.infra.errors import PlatformError
 from prefect_tpu.infra.host.ledger import LONGEST_SECONDS, LedgerShipper
 from prefect_tpu.infra.storage import LocalStorage
 
@@ -56,7 +57,8 @@ def test_a_line_waits_for_its_end(storage: LocalStorage, events: Path, shipper: 
 def test_lines_that_cannot_be_written_wait(storage: LocalStorage, events: Path, shipper: LedgerShipper) -> None:
     append(events, "one\n")
     storage.put("ledger", b"in the way")
-    shipper.ship()
+    with pytest.raises(PlatformError, match="A file lies where a folder must be"):
+        shipper.ship()
     storage.delete("ledger")
     append(events, "two\n")
     shipper.ship()
