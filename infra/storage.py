@@ -1,4 +1,4 @@
-"""Where bytes lie: one small interface, and the local disk behind it.
+"""Where bytes lie: one small interface, the local disk behind it, and who opens which.
 
 Writes are atomic: a reader sees the old bytes or the new ones, never a part.
 `put_if_absent` is the only lock of the whole product.
@@ -6,27 +6,37 @@ Writes are atomic: a reader sees the old bytes or the new ones, never a part.
 
 from __future__ import annotations
 
-import errno
+import hashlib
+import importlib
 import os
 import shutil
-import tempfile
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Protocol
+from pathlib import Path, PurePosixPath
+from typing import Protocol, cast
 
+from prefect_tpu.infra.disk import BLOCK_BYTES, disk_refusal, opened, replacing, sync, written_beside
 from prefect_tpu.infra.errors import PlatformError, UsageError
 from prefect_tpu.infra.layout import TEMPORARY
+
+BUCKET = "gs://"  # how the URLs of buckets begin
+
+# Who knows buckets: the words know no Google, and a host's image has none of its packages.
+_OF_THE_LAUNCHER = "prefect_tpu.infra.gcp.storage"
+_OF_A_HOST = "prefect_tpu.infra.host.objects"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What is known of a name without reading it. `changed` is in seconds since the epoch, by the storage's clock."""
+    """What is known of a name without reading it.
+
+    changed: in seconds since the epoch, by the storage's clock.
+    checksum: as `Storage.checksum` gives it, where it is kept beside the bytes; None where they must be read for it.
+    """
 
     bytes: int
     changed: float
+    checksum: str | None = None
 
 
 class Storage(Protocol):
@@ -45,6 +55,16 @@ class Storage(Protocol):
 
     def put_if_absent(self, name: str, data: bytes) -> bool:
         """Write only where nothing has that name; False where something has."""
+        ...
+
+    def put_file(self, name: str, file: Path, md5: str | None = None) -> None:
+        """Write or replace with what a file holds, atomically, however big. Where its MD5 is given, as hexadecimal
+        digits, other bytes are a `PlatformError` and nothing is written.
+        """
+        ...
+
+    def get_file(self, name: str, file: Path) -> bool:
+        """Write or replace a file, atomically, with the bytes of a name; False where nothing has that name."""
         ...
 
     def children(self, folder: str) -> list[str]:
@@ -84,7 +104,12 @@ class Storage(Protocol):
         ...
 
 
-_BLOCK_BYTES = 2**20
+def checked_name(name: str, inside: str) -> str:
+    """The name in one spelling. Raises `UsageError` for one that leaves the folder."""
+    parts = PurePosixPath(name).parts
+    if not parts or PurePosixPath(name).is_absolute() or ".." in parts or "\0" in name:
+        raise UsageError(f"{name!r} is not a name inside {inside}: use relative names without '..'.")
+    return "/".join(parts)
 
 
 class LocalStorage:
@@ -105,10 +130,7 @@ class LocalStorage:
 
     def path(self, name: str) -> Path:
         """The file behind a name. Raises `UsageError` for a name that leaves the folder."""
-        parts = Path(name).parts
-        if not parts or Path(name).is_absolute() or ".." in parts or "\0" in name:
-            raise UsageError(f"{name!r} is not a name inside {self.root}: use relative names without '..'.")
-        return self.root.joinpath(*parts)
+        return self.root / checked_name(name, str(self.root))
 
     def get(self, name: str) -> bytes | None:
         path = self.path(name)
@@ -117,22 +139,44 @@ class LocalStorage:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as exc:
-            raise _platform_error("read", path, exc) from exc
+            raise disk_refusal("read", path, exc) from exc
 
     def put(self, name: str, data: bytes) -> None:
         path = self.path(name)
-        with _written_beside(path, data) as temporary:
-            os.replace(temporary, path)
+        with replacing(path) as file:
+            file.write(data)
 
     def put_if_absent(self, name: str, data: bytes) -> bool:
         path = self.path(name)
         if path.exists():
             return False
-        with _written_beside(path, data) as temporary:
+        with written_beside(path) as (file, temporary):
+            file.write(data)
+            sync(file)
             try:
                 os.link(temporary, path)  # unlike an O_EXCL open, this never shows half a file
             except FileExistsError:
                 return False
+        return True
+
+    def put_file(self, name: str, file: Path, md5: str | None = None) -> None:
+        path, digest = self.path(name), hashlib.md5(usedforsecurity=False)
+        with opened(file) as source, replacing(path) as target:
+            while block := source.read(BLOCK_BYTES):
+                target.write(block)
+                digest.update(block)
+            if md5 not in (None, digest.hexdigest()):
+                raise changed_meanwhile(file, str(path))
+
+    def get_file(self, name: str, file: Path) -> bool:
+        path = self.path(name)
+        try:
+            with path.open("rb") as source, replacing(file) as target:
+                shutil.copyfileobj(source, target, BLOCK_BYTES)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError as exc:
+            raise disk_refusal("read", path, exc) from exc
         return True
 
     def children(self, folder: str) -> list[str]:
@@ -142,7 +186,7 @@ class LocalStorage:
         except (FileNotFoundError, NotADirectoryError):
             return []
         except OSError as exc:
-            raise _platform_error("list", path, exc) from exc
+            raise disk_refusal("list", path, exc) from exc
 
     def list(self, folder: str) -> list[str]:
         base = self.path(folder)
@@ -165,16 +209,16 @@ class LocalStorage:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as exc:
-            raise _platform_error("read", self.path(name), exc) from exc
+            raise disk_refusal("read", self.path(name), exc) from exc
 
     def checksum(self, name: str) -> str:
         value = 0
         try:
             with self.path(name).open("rb") as file:
-                while block := file.read(_BLOCK_BYTES):
+                while block := file.read(BLOCK_BYTES):
                     value = zlib.crc32(block, value)
         except OSError as exc:
-            raise _platform_error("read", self.path(name), exc) from exc
+            raise disk_refusal("read", self.path(name), exc) from exc
         return f"crc32:{value:08x}"
 
     def delete(self, name: str) -> None:
@@ -184,7 +228,7 @@ class LocalStorage:
         except NotADirectoryError:
             return
         except OSError as exc:
-            raise _platform_error("delete", path, exc) from exc
+            raise disk_refusal("delete", path, exc) from exc
 
     def delete_folder(self, folder: str) -> None:
         shutil.rmtree(self.path(folder), ignore_errors=True)
@@ -196,58 +240,37 @@ class LocalStorage:
         return str(self.path(name))
 
 
-@contextmanager
-def _written_beside(path: Path, data: bytes) -> Iterator[str]:
-    """A synced temporary file in the same folder, gone afterwards whatever happened."""
-    temporary = None
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=TEMPORARY)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        yield temporary
-    except OSError as exc:
-        raise _platform_error("write", path, exc) from exc
-    finally:
-        if temporary is not None and os.path.exists(temporary):
-            os.unlink(temporary)
+def changed_meanwhile(file: Path, where: str) -> PlatformError:
+    """A file is not what it was when its hash was taken."""
+    return PlatformError(f"{file} changed while it was written to {where}: do it again when nothing writes to it.")
 
 
-_IN_THE_WAY = "A file lies where a folder must be: move it away, or name another folder."
-_NO_ROOM = "Free some space, or name a folder on another disk."
-_FORBIDDEN = "Check its permissions, or name another folder."
-_ADVICE = {
-    errno.ENOTDIR: _IN_THE_WAY,
-    errno.EEXIST: _IN_THE_WAY,
-    errno.ENOSPC: _NO_ROOM,
-    errno.EDQUOT: _NO_ROOM,
-    errno.EFBIG: _NO_ROOM,
-    errno.EACCES: _FORBIDDEN,
-    errno.EPERM: _FORBIDDEN,
-    errno.EROFS: _FORBIDDEN,
-    errno.ENOENT: "Nothing can be made there: name another folder.",
-    errno.EISDIR: "A folder lies where a file must be: move it away.",
-    errno.ENAMETOOLONG: "Name a folder with a shorter path.",
-}
-
-
-def _platform_error(verb: str, path: Path, exc: OSError) -> PlatformError:
-    advice = _ADVICE.get(exc.errno or 0, "Check its permissions and the free space.")
-    return PlatformError(f"Could not {verb} {path}: {exc.strerror or exc}. {advice}")
-
-
-def open_storage(url: str) -> LocalStorage:
+def open_storage(url: str) -> Storage:
     """The storage behind an output URL. Raises `UsageError` for what is no place to write to."""
-    if "\0" in url or not _is_text(url):
+    return _open(url, _OF_THE_LAUNCHER)
+
+
+def open_on_host(url: str) -> Storage:
+    """As `open_storage`, on a host: with nothing but Python and the rights of its machine."""
+    return _open(url, _OF_A_HOST)
+
+
+def _open(url: str, who_knows_buckets: str) -> Storage:
+    if "\0" in url or not is_text(url):
         raise UsageError(f"Output {url!r} is not the name of a folder: give one in UTF-8.")
+    if url.startswith(BUCKET):
+        return cast(Storage, importlib.import_module(who_knows_buckets).open_bucket(url))
     if "://" in url and not url.startswith("file://"):
-        raise UsageError(f"Output {url!r} is not supported: give a folder of this machine.")
+        raise UsageError(f"Output {url!r} is not supported: give a folder of this machine, or gs://bucket/folder.")
     return LocalStorage(url.removeprefix("file://"))
 
 
-def _is_text(name: str) -> bool:
+def local_folder(storage: Storage) -> Path | None:
+    """The folder of this machine that a storage is; None of a bucket."""
+    return storage.root if isinstance(storage, LocalStorage) else None
+
+
+def is_text(name: str) -> bool:
     """Bytes of a path that are no UTF-8 arrive as surrogates, which no record and no log can hold."""
     try:
         name.encode()

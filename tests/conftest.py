@@ -19,6 +19,11 @@ import hypothesis
 import psutil
 import pytest
 
+sys.path.append(str(Path(__file__).parent / "fakes"))  # tests are no package; servers at the network's edge are for all
+
+from gcs import bucket as bucket  # noqa: E402  # fixtures, by their being here
+from gcs import gcs as gcs  # noqa: E402
+
 # A busy machine is not a defect; what continuous integration tries must be the same every time.
 hypothesis.settings.register_profile(
     "house", deadline=None, max_examples=100 if "CI" in os.environ else 30, derandomize="CI" in os.environ

@@ -196,8 +196,8 @@ def test_an_output_is_a_folder_of_this_machine(tmp_path: Path, monkeypatch: pyte
     assert open_storage("out").url == str(tmp_path / "out")
     assert open_storage(f"file://{tmp_path}/x").url == f"{tmp_path}/x"
     assert open_storage("~/out").url == os.path.expanduser("~/out")
-    with pytest.raises(UsageError, match="'gs://bucket/x' is not supported"):
-        open_storage("gs://bucket/x")
+    with pytest.raises(UsageError, match="'s3://bucket/x' is not supported: give a folder of this machine, or gs://"):
+        open_storage("s3://bucket/x")
     for name in ("a\0b", os.fsdecode(b"\xff")):
         with pytest.raises(UsageError, match="is not the name of a folder"):
             open_storage(name)
