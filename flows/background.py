@@ -9,21 +9,22 @@ import time
 
 import psutil
 
-from prefect_tpu.infra import layout
 from prefect_tpu.infra.errors import PlatformError
 from prefect_tpu.infra.job import JobResult, SliceJob
 from prefect_tpu.infra.job_checks import OWN_VARIABLES
 from prefect_tpu.infra.launcher import history
 from prefect_tpu.infra.launcher.lease import driver_of
+from prefect_tpu.infra.launcher.status import pause_between_looks
+from prefect_tpu.infra.places import driver_log
 from prefect_tpu.infra.state import JobState
-from prefect_tpu.infra.storage import LocalStorage
+from prefect_tpu.infra.storage import Storage
 
 START_SECONDS = 60.0  # from the start of a driver to its lease; a second on a quiet machine
 LOOK_SECONDS = 0.05
 MOST_LINES = 5  # of the log, in a message
 
 
-def start_driver(storage: LocalStorage, job: SliceJob | None = None) -> None:
+def start_driver(storage: Storage, job: SliceJob | None = None) -> None:
     """Start a driver and return once it drives, or somebody else does, or the job has a new end.
 
     Args:
@@ -32,11 +33,12 @@ def start_driver(storage: LocalStorage, job: SliceJob | None = None) -> None:
 
     Raises `PlatformError`, with the end of the driver's log, where it does not get so far.
     """
-    before, log = history.read_result(storage), storage.path(layout.DRIVER_LOG)
+    before, log = history.read_result(storage), driver_log(storage, os.environ)
     begins = log.stat().st_size if log.exists() else 0
     command = [sys.executable, "-P", "-m", "prefect_tpu.flows.drive", storage.url]
     environment = {name: value for name, value in os.environ.items() if name not in OWN_VARIABLES}
     try:
+        log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as file:
             started = subprocess.run(
                 command,
@@ -51,7 +53,7 @@ def start_driver(storage: LocalStorage, job: SliceJob | None = None) -> None:
     _wait(storage, int(started.stdout or 0), before, begins)
 
 
-def see_to_it(storage: LocalStorage, job: SliceJob) -> None:
+def see_to_it(storage: Storage, job: SliceJob) -> None:
     """Write down what is asked for, and start a driver unless somebody drives it or it has succeeded."""
     history.enter(storage, job)
     end = history.read_result(storage)
@@ -59,13 +61,13 @@ def see_to_it(storage: LocalStorage, job: SliceJob) -> None:
         start_driver(storage, job)
 
 
-def is_driven(storage: LocalStorage) -> bool:
+def is_driven(storage: Storage) -> bool:
     """Whether a live process drives the job."""
     return driver_of(storage) is not None
 
 
-def _wait(storage: LocalStorage, pid: int, before: JobResult | None, begins: int) -> None:
-    give_up = time.monotonic() + START_SECONDS
+def _wait(storage: Storage, pid: int, before: JobResult | None, begins: int) -> None:
+    give_up, pause = time.monotonic() + START_SECONDS, pause_between_looks(storage, LOOK_SECONDS)
     while True:
         lives = _lives(pid)  # first: what it does before its end is seen below
         end = history.read_result(storage)
@@ -75,7 +77,7 @@ def _wait(storage: LocalStorage, pid: int, before: JobResult | None, begins: int
             raise _failed(storage, "ended before it drove the job", begins)
         if time.monotonic() > give_up:
             raise _failed(storage, f"does not drive the job after {START_SECONDS:.0f} s", begins)
-        time.sleep(LOOK_SECONDS)
+        time.sleep(pause)
 
 
 def _lives(pid: int) -> bool:
@@ -85,8 +87,8 @@ def _lives(pid: int) -> bool:
         return False
 
 
-def _failed(storage: LocalStorage, what: str, begins: int) -> PlatformError:
-    log = storage.path(layout.DRIVER_LOG)
+def _failed(storage: Storage, what: str, begins: int) -> PlatformError:
+    log = driver_log(storage, os.environ)
     said = log.read_bytes()[begins:].decode(errors="replace").splitlines()[-MOST_LINES:]
     last = "\n".join(said) or "nothing"
     return PlatformError(f"The driver of {storage.url} {what}. Its log is {log}; it says:\n{last}")

@@ -12,7 +12,7 @@ from prefect_tpu.flows.options import Options, Path
 from prefect_tpu.infra.errors import JobFailed, PlatformError
 from prefect_tpu.infra.job import JobResult
 from prefect_tpu.infra.launcher import values
-from prefect_tpu.infra.storage import LocalStorage
+from prefect_tpu.infra.storage import open_storage
 
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import State
@@ -113,4 +113,4 @@ def _ended(state: State[Any]) -> JobResult:
 def with_value(result: JobResult) -> JobResult:
     """The leader's value itself, unpickled where it is more than JSON."""
     last = result.attempts[-1].number
-    return replace(result, value=values.load(LocalStorage(result.output), last))
+    return replace(result, value=values.load(open_storage(result.output), last))

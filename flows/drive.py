@@ -19,7 +19,7 @@ from prefect_tpu.infra.job import SliceJob
 from prefect_tpu.infra.launcher import history
 from prefect_tpu.infra.launcher.driving import drive_to_end, driving
 from prefect_tpu.infra.launcher.news import News
-from prefect_tpu.infra.storage import LocalStorage
+from prefect_tpu.infra.storage import open_storage
 
 log = logging.getLogger("prefect_tpu.driver")
 FAILED, TERMINATED = 1, 143
@@ -37,12 +37,12 @@ def main(folder: str) -> int:
     except PrefectTpuError as exc:
         log.error("%s", exc)
         return FAILED
-    log.info("%s after attempt %d", result, len(history.all_ended(LocalStorage(folder))))
+    log.info("%s after attempt %d", result, len(history.all_ended(open_storage(folder))))
     return 0
 
 
 def _drive(folder: str, asked: bytes) -> str:
-    job = SliceJob.from_json(asked) if asked else history.read_job(LocalStorage(folder))
+    job = SliceJob.from_json(asked) if asked else history.read_job(open_storage(folder))
     if job is None:
         raise NoSuchJob(f"There is no job in {folder}: it was moved or deleted.")
     log.info("process %d drives job %s", os.getpid(), job.name)

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from typing import Any, Unpack
 
 from prefect_tpu.flows.asking import ask
-from prefect_tpu.flows.background import is_driven, see_to_it, start_driver
+from prefect_tpu.flows.background import see_to_it, start_driver
 from prefect_tpu.flows.brief import brief
 from prefect_tpu.flows.call import with_value
 from prefect_tpu.flows.options import Options, Path
-from prefect_tpu.infra import layout
 from prefect_tpu.infra.errors import JobFailed, NoSuchJob, PlatformError
 from prefect_tpu.infra.job import JobResult, check_name
 from prefect_tpu.infra.job_checks import check_count, check_positive
@@ -22,9 +21,11 @@ from prefect_tpu.infra.launcher import history
 from prefect_tpu.infra.launcher.arriving import arriving
 from prefect_tpu.infra.launcher.host_logs import Wanted, lines
 from prefect_tpu.infra.launcher.jobs import find_job
-from prefect_tpu.infra.launcher.status import JobStatus, read_status
+from prefect_tpu.infra.launcher.lease import Pulse
+from prefect_tpu.infra.launcher.status import JobStatus, pause_between_looks, read_status
+from prefect_tpu.infra.places import driver_log
 from prefect_tpu.infra.request import default_output, prepare
-from prefect_tpu.infra.storage import LocalStorage
+from prefect_tpu.infra.storage import Storage, open_storage
 from prefect_tpu.infra.summary import failing_traceback
 
 LOOK_SECONDS = 0.2
@@ -86,7 +87,7 @@ class Job:
             check_count("host", host)
         wanted = Wanted(hosts=None if host is None else (host,), follow=follow, outlasts_drivers=True)
         care, attempt, count = _Care(self), 0, 1
-        for line in arriving(lines(self._storage, wanted), LOOK_SECONDS):
+        for line in arriving(lines(self._storage, wanted), care.pause):
             if line is None:
                 if follow:
                     care.see_to_it()
@@ -109,11 +110,11 @@ class Job:
         care.see_to_it()
         while wait and not self.done() and history.is_stop_asked(self._storage):  # else somebody runs it again already
             care.see_to_it()
-            time.sleep(LOOK_SECONDS)
+            time.sleep(care.pause)
 
     @property
-    def _storage(self) -> LocalStorage:
-        return LocalStorage(self.folder)
+    def _storage(self) -> Storage:
+        return open_storage(self.folder)
 
     def _end(self) -> JobResult | None:
         return history.read_result(self._storage)
@@ -124,7 +125,7 @@ class Job:
             care.see_to_it()
             if time.monotonic() > give_up:
                 raise TimeoutError(f"Job {self.name!r} has not ended after {timeout:g} s; it runs on.")
-            time.sleep(LOOK_SECONDS)
+            time.sleep(care.pause)
         return end
 
 
@@ -132,19 +133,21 @@ class _Care:
     """Sees to it that somebody drives the job while one call waits for it."""
 
     def __init__(self, job: Job) -> None:
-        self._job, self._started = job, 0
+        self._job, self._storage, self._started = job, job._storage, 0
+        self._pulse = Pulse(self._storage, time.monotonic)
+        self.pause = pause_between_looks(self._storage, LOOK_SECONDS)
 
     def see_to_it(self) -> None:
         """Start a driver where nobody drives a job that has no end."""
-        storage = self._job._storage
+        storage = self._storage
         if not history.is_there(storage):
             raise NoSuchJob(f"Job {self._job.name!r} is no longer in {storage.url}: it was deleted or moved away.")
-        if is_driven(storage) or self._job.done():
+        if self._pulse.driver() is not None or self._job.done():
             return
         if self._started == MOST_DRIVERS:
             raise PlatformError(
                 f"Job {self._job.name!r} had {self._started} drivers and each ended before the job did."
-                f" {storage.path(layout.DRIVER_LOG)} says why."
+                f" {driver_log(storage, os.environ)} says why."
             )
         self._started += 1
         start_driver(storage)
@@ -184,7 +187,7 @@ def submit(
     """
     own = {"params": params, "data": data, "name": name, "output": output}
     asked = ask("submit", program, accelerator, {**own, **options})
-    wanted, storage = prepare(asked.send()), LocalStorage(asked.folder)
+    wanted, storage = prepare(asked.send()), open_storage(asked.folder)
     see_to_it(storage, wanted)
     return Job(name=wanted.name, folder=storage.url)
 

@@ -88,7 +88,7 @@ def _call(
     from prefect_tpu.flows.asking import ask
     from prefect_tpu.flows.call import carry_out
     from prefect_tpu.infra.launcher import values
-    from prefect_tpu.infra.storage import LocalStorage
+    from prefect_tpu.infra.storage import open_storage
 
     _check_call(function, arguments)
     asked = ask("run", function, accelerator, options, arguments)
@@ -97,7 +97,7 @@ def _call(
     except JobFailed as exc:
         failed = exc
     else:
-        storage, last = LocalStorage(result.output), result.attempts[-1].number
+        storage, last = open_storage(result.output), result.attempts[-1].number
         return values.gather(storage, last) if gather else values.load(storage, last)
     _raise_as_itself(failed, asked.folder)
 
@@ -117,9 +117,9 @@ def _check_call(function: Callable[..., Any], arguments: Arguments) -> None:
 def _raise_as_itself(failed: JobFailed, folder: str) -> NoReturn:
     """Raise what the function raised on the host, where that is why the job failed."""
     from prefect_tpu.infra.launcher import history, values
-    from prefect_tpu.infra.storage import LocalStorage
+    from prefect_tpu.infra.storage import open_storage
 
-    failure, storage = failed.failure, LocalStorage(folder)
+    failure, storage = failed.failure, open_storage(folder)
     if failure.kind not in _OF_THE_PROGRAM or failure.host is None:
         raise failed
     itself = values.raised(storage, history.attempt_numbers(storage)[-1], failure.host)

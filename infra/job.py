@@ -160,6 +160,7 @@ class AttemptSummary:
     first_step, last_step: that any host reported.
     saved_step: the newest whose checkpoint is sealed.
     instead_of: which better liked slices were not to be had, and why.
+    places: the machines, in the platform's names, on which it lost hosts.
     """
 
     number: int
@@ -172,15 +173,17 @@ class AttemptSummary:
     last_step: int | None = None
     saved_step: int | None = None
     instead_of: str | None = None
+    places: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Json]:
-        return {**_shallow(self), "failure": self.failure and self.failure.to_json()}
+        return {**_shallow(self), "failure": self.failure and self.failure.to_json(), "places": list(self.places)}
 
     @classmethod
     def from_json(cls, data: dict[str, Json]) -> AttemptSummary:
         with contract.reading("The summary of an attempt"):
             known = {f.name: data[f.name] for f in fields(cls) if f.name in data}
-            return cls(**{**known, "failure": data["failure"] and Failure.from_json(data["failure"])})
+            cause = data["failure"] and Failure.from_json(data["failure"])
+            return cls(**{**known, "failure": cause, "places": tuple(data.get("places", ()))})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ Names are relative to the job's folder, `<output>/<job>/`.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 JOB_NAME = re.compile(r"[a-z][a-z0-9-]{0,17}")
 DATA_FOLDER = ".data"  # beside the jobs: staged data is shared by all jobs of an output
@@ -23,6 +24,12 @@ DRIVER_LOG = "driver.log"  # of a driver that nobody watches
 COMPILATION_CACHE = "cache/jax"  # shared by all attempts
 SEALED = ".sealed.json"  # how names of seals end, after the step
 TEMPORARY = ".tmp-"  # how names begin of what is being written, beside what it will be
+
+
+def numbered(names: Iterable[str], ending: str = "") -> list[int]:
+    """The numbers of names such as `3` or, with an ending, `3.json`; lowest first. Other names are left out."""
+    stems = (name.removesuffix(ending) for name in names if name.endswith(ending))
+    return sorted(int(stem) for stem in stems if stem.isdecimal())
 
 
 def attempt_name(job: str, attempt: int) -> str:
@@ -60,9 +67,14 @@ def verdict(attempt: int) -> str:
     return f"{ATTEMPTS}/{attempt}/verdict.json"
 
 
+def hosts(attempt: int) -> str:
+    """Everything that the hosts of one attempt wrote."""
+    return f"{ATTEMPTS}/{attempt}/hosts"
+
+
 def host(attempt: int, index: int) -> str:
     """Everything of one host of one attempt."""
-    return f"{ATTEMPTS}/{attempt}/hosts/{index}"
+    return f"{hosts(attempt)}/{index}"
 
 
 def record(attempt: int, index: int) -> str:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import logging
 import math
 import threading
 from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib import import_module
-from pathlib import Path
 from typing import TypeGuard
 
 from prefect_tpu.infra.contract import Event
 from prefect_tpu.infra.job import AttemptSummary, JobResult
 from prefect_tpu.infra.launcher.ledger import Ledger
 from prefect_tpu.infra.launcher.news import Listener, News
-from prefect_tpu.infra.storage import LocalStorage
+from prefect_tpu.infra.storage import Storage, open_storage
 
 log = logging.getLogger(__name__)
 PICTURE = "loss.png"
@@ -43,22 +44,31 @@ def _load_drawing() -> None:
         import_module("matplotlib.figure")
 
 
-def draw_loss(result: JobResult) -> Path | None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """A picture that was drawn: the path or URL where it lies, and its bytes."""
+
+    where: str
+    png: bytes
+
+
+def draw_loss(result: JobResult) -> Picture | None:
     """`loss.png` in the job's output, a line per attempt; None where no loss was reported or it cannot be drawn."""
-    storage = LocalStorage(result.output)
+    storage = open_storage(result.output)
     curves = [(attempt, curve) for attempt in result.attempts if (curve := _losses(storage, attempt.number))]
     if not curves:
         return None
-    path = storage.path(PICTURE)
+    where = storage.where(PICTURE)
     try:
-        _draw(f"{result.job}: {result.state}", curves, path)
+        png = _draw(f"{result.job}: {result.state}", curves)
+        storage.put(PICTURE, png)
     except Exception as exc:  # a full disk, no memory, numbers beyond any axis: the job's end is worth more than that
-        log.warning("The picture %s could not be drawn: %s", path, exc)
+        log.warning("The picture %s could not be drawn: %s", where, exc)
         return None
-    return path
+    return Picture(where=where, png=png)
 
 
-def _draw(title: str, curves: Sequence[tuple[AttemptSummary, list[tuple[int, float]]]], path: Path) -> None:
+def _draw(title: str, curves: Sequence[tuple[AttemptSummary, list[tuple[int, float]]]]) -> bytes:
     from matplotlib.figure import Figure  # slow to import, and only a run that has a loss needs it
 
     figure = Figure(figsize=(8, 4.5), layout="constrained")
@@ -71,10 +81,12 @@ def _draw(title: str, curves: Sequence[tuple[AttemptSummary, list[tuple[int, flo
     axes.set(title=title, xlabel="step", ylabel="loss")
     axes.legend()
     axes.grid(alpha=0.3)
-    figure.savefig(path, dpi=120)
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format="png", dpi=120)
+    return drawn.getvalue()
 
 
-def _losses(storage: LocalStorage, attempt: int) -> list[tuple[int, float]]:
+def _losses(storage: Storage, attempt: int) -> list[tuple[int, float]]:
     """(step, loss) as the leader reported them."""
     events = (event for event in Ledger(storage).read(attempt, LEADER) if event["event"] == Event.STEP)
     found = [(event.get("step"), event.get(LOSS)) for event in events]

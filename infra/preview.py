@@ -13,7 +13,7 @@ from prefect_tpu.infra.job import SliceJob
 from prefect_tpu.infra.launcher import checkpoints, history
 from prefect_tpu.infra.request import Request, imagine, job_folder
 from prefect_tpu.infra.state import Offer
-from prefect_tpu.infra.storage import LocalStorage
+from prefect_tpu.infra.storage import Storage, open_storage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class Preview:
 def preview(request: Request) -> Preview:
     """Raises `UsageError` for whatever `run` would refuse."""
     job, packed = imagine(request)
-    storage = LocalStorage(job_folder(request.output, job.name))
+    storage = open_storage(job_folder(request.output, job.name))
     what, plan, refused = _next(job, storage)
     return Preview(
         job=job,
@@ -49,7 +49,7 @@ def preview(request: Request) -> Preview:
     )
 
 
-def _next(job: SliceJob, storage: LocalStorage) -> tuple[str, Plan | None, Mapping[str, str]]:
+def _next(job: SliceJob, storage: Storage) -> tuple[str, Plan | None, Mapping[str, str]]:
     result = history.read_result(storage)
     if result is not None and result.state == "succeeded":
         return "The job has succeeded: its result would be returned, nothing would start.", None, {}
@@ -64,7 +64,7 @@ def _next(job: SliceJob, storage: LocalStorage) -> tuple[str, Plan | None, Mappi
     return _new_attempt(job, storage, max(numbers, default=0) + 1)
 
 
-def _new_attempt(job: SliceJob, storage: LocalStorage, number: int) -> tuple[str, Plan | None, Mapping[str, str]]:
+def _new_attempt(job: SliceJob, storage: Storage, number: int) -> tuple[str, Plan | None, Mapping[str, str]]:
     """On the first accelerator that this machine or cluster could give at all."""
     restore = checkpoints.newest_whole(storage, below=number)
     attempt = Attempt(job=job, number=number, output=storage.url, restore=restore)

@@ -23,7 +23,7 @@ from prefect_tpu.infra.contract import Event
 from prefect_tpu.infra.drills import Drill, DrillFailure, DrillKind, Moment, parse_drill
 from prefect_tpu.infra.plan import HostPlan
 from prefect_tpu.infra.scratch import add_event
-from prefect_tpu.infra.storage import LocalStorage, open_storage
+from prefect_tpu.infra.storage import Storage, open_storage
 
 TIMES_SLOWER = 3  # a slow host waits this many times its own step, so that a step takes four times as long
 SHORTEST_WAIT, LONGEST_WAIT = 0.05, 5.0  # seconds
@@ -59,12 +59,12 @@ class Note:
             return cls(drill=drill, attempt=data["attempt"], accelerator=data["accelerator"], number=number)
 
 
-def take_note(storage: LocalStorage, index: int, note: Note) -> bool:
+def take_note(storage: Storage, index: int, note: Note) -> bool:
     """Write the note of the job's drill `index`; False where it has struck before."""
     return storage.put_if_absent(layout.drill(index), note.to_json())
 
 
-def read_note(storage: LocalStorage, index: int) -> Note | None:
+def read_note(storage: Storage, index: int) -> Note | None:
     """The note of the job's drill `index`; None where it has not struck."""
     raw = storage.get(layout.drill(index))
     return None if raw is None else Note.from_json(raw)

@@ -6,18 +6,17 @@ import os
 import secrets
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from pathlib import Path
 from typing import Any
 
 from prefect_tpu.infra import packing, staging
 from prefect_tpu.infra.accelerators import resolve
-from prefect_tpu.infra.backends.local_slices import job_output
+from prefect_tpu.infra.backends import open_backend
 from prefect_tpu.infra.drills import DrillKind, parse_drill
 from prefect_tpu.infra.errors import UsageError
 from prefect_tpu.infra.job import SliceJob, check_name
 from prefect_tpu.infra.job_checks import nearest
 from prefect_tpu.infra.launcher import history
-from prefect_tpu.infra.storage import LocalStorage, open_storage
+from prefect_tpu.infra.storage import BUCKET, Storage, local_folder, open_storage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,9 +40,12 @@ class Request:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
-def default_output() -> str:
-    """The folder of all jobs: `$PREFECT_TPU_OUTPUT`, else one in the user's data directory."""
-    return job_output(os.environ)
+def default_output(backend: str = "local") -> str:
+    """The folder of all jobs: `$PREFECT_TPU_OUTPUT`, else one in the user's data directory.
+
+    Raises `UsageError` where the backend's hosts cannot reach this machine's folders and no other is named.
+    """
+    return open_backend(backend).default_output()
 
 
 def made_up_name() -> str:
@@ -52,8 +54,14 @@ def made_up_name() -> str:
 
 
 def job_folder(output: str, name: str) -> str:
-    """The folder of one job."""
+    """The folder or URL of one job; no bucket is asked whether it is there."""
+    if output.startswith(BUCKET):
+        return f"{output.rstrip('/')}/{check_name(name)}"
     return open_storage(output).inside(check_name(name)).url
+
+
+def _opened(request: Request) -> Storage:
+    return open_storage(request.output).inside(check_name(request.name))
 
 
 def prepare(request: Request, copied: Callable[[int], None] = lambda _: None) -> SliceJob:
@@ -61,8 +69,8 @@ def prepare(request: Request, copied: Callable[[int], None] = lambda _: None) ->
 
     Raises `UsageError` for whatever the person can mend, before anything is written.
     """
-    storage = open_storage(request.output).inside(check_name(request.name))
-    packed = _checked(request, storage)
+    packed = _checked(request)
+    storage = _opened(request)
     staged = {name: staging.stage(source, request.output, copied).sha256 for name, source in request.data.items()}
     job = _job(request, packed, data=staged)
     history.check_stored(storage, job)
@@ -72,29 +80,32 @@ def prepare(request: Request, copied: Callable[[int], None] = lambda _: None) ->
 
 def check(request: Request) -> None:
     """Raise `UsageError` for whatever the person can mend, but for the data itself; nothing is written."""
-    _checked(request, open_storage(request.output).inside(check_name(request.name)))
+    _checked(request)
 
 
 def imagine(request: Request) -> tuple[SliceJob, packing.Packed]:
     """The job and what would travel with it; everything is read and checked, nothing is written."""
-    storage = open_storage(request.output).inside(check_name(request.name))
-    packed = _checked(request, storage)
+    packed = _checked(request)
+    storage = _opened(request)
     data = {name: staging.measure(source, request.output)[0] for name, source in request.data.items()}
     job = _job(request, packed, data=data)
     history.check_stored(storage, job)
     return job, packed
 
 
-def _checked(request: Request, storage: LocalStorage) -> packing.Packed:
-    _check_output(open_storage(request.output).root)
+def _checked(request: Request) -> packing.Packed:
+    check_name(request.name)
     _check_accelerators(request)
     _check_drills(request)
     packed = _pack(request)
-    _check_free(storage, _job(request, packed, data={}), request.data)
+    job = _job(request, packed, data={})
+    open_backend(job.backend).check(job, request.output)
+    _check_output(open_storage(request.output))
+    _check_free(_opened(request), job, request.data)
     return packed
 
 
-def _check_free(storage: LocalStorage, job: SliceJob, names: Iterable[str]) -> None:
+def _check_free(storage: Storage, job: SliceJob, names: Iterable[str]) -> None:
     """Whether the name is free or this job's own, before its data is read and copied: that may take long."""
     stored = history.read_job(storage)
     if stored is not None:
@@ -102,8 +113,11 @@ def _check_free(storage: LocalStorage, job: SliceJob, names: Iterable[str]) -> N
         history.check_stored(storage, replace(job, data=data))
 
 
-def _check_output(output: Path) -> None:
-    """Whether the folder of all jobs is there or may be made; what else the disk refuses it says itself."""
+def _check_output(storage: Storage) -> None:
+    """Whether the folder of all jobs is there or may be made; what else a disk or a bucket refuses it says itself."""
+    output = local_folder(storage)
+    if output is None:
+        return
     there = next(place for place in (output, *output.parents) if os.path.exists(place))
     if not there.is_dir():
         raise UsageError(f"Output {output} cannot be a folder: {there} is a file. Name another folder.")
@@ -119,7 +133,8 @@ def _check_accelerators(request: Request) -> None:
 def _check_drills(request: Request) -> None:
     """A drill on a host that no slice has would never strike, and nobody would notice."""
     dialect = request.settings.get("dialect", "google")
-    hosts = {name: resolve(name, dialect=dialect).hosts for name in request.accelerators}
+    slices = request.settings.get("slices", 1)
+    hosts = {name: resolve(name, dialect=dialect).hosts * slices for name in request.accelerators}
     for drill in map(parse_drill, request.settings.get("drills", ())):
         if hosts and drill.host >= max(hosts.values()):
             have = ", ".join(f"{name} has {count}" for name, count in hosts.items())

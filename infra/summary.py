@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
-from pathlib import Path
 
 from prefect_tpu.infra import layout
 from prefect_tpu.infra.contract import ContractError, HostRecord
@@ -13,7 +12,7 @@ from prefect_tpu.infra.drills import Drill, DrillKind, Moment, parse_drill
 from prefect_tpu.infra.job import AttemptSummary, JobResult
 from prefect_tpu.infra.launcher.history import read_job
 from prefect_tpu.infra.rehearsal import Note, read_note
-from prefect_tpu.infra.storage import LocalStorage
+from prefect_tpu.infra.storage import open_storage
 
 TRACEBACK_LINES = 12
 
@@ -79,7 +78,7 @@ def failing_traceback(result: JobResult) -> str | None:
     failure = result.failure
     if failure is None or failure.host is None or not result.attempts:
         return None
-    raw = LocalStorage(result.output).get(layout.record(result.attempts[-1].number, failure.host))
+    raw = open_storage(result.output).get(layout.record(result.attempts[-1].number, failure.host))
     try:
         error = HostRecord.from_json(raw or b"").error
     except ContractError:
@@ -87,8 +86,8 @@ def failing_traceback(result: JobResult) -> str | None:
     return "\n".join(error.traceback.splitlines()[-TRACEBACK_LINES:]) if error else None
 
 
-def markdown(result: JobResult, picture: Path | None) -> str:
-    """The same for Prefect's artifacts."""
+def markdown(result: JobResult, picture: bytes | None) -> str:
+    """The same for Prefect's artifacts, with the picture as PNG."""
     lines = ["| " + " | ".join(COLUMNS) + " |", "|" + " --- |" * len(COLUMNS)]
     lines += ["| " + " | ".join(row) + " |" for row in rows(result)]
     counts = steps(result.attempts)
@@ -107,9 +106,9 @@ def markdown(result: JobResult, picture: Path | None) -> str:
     return "\n".join(lines) + "\n\n" + "\n\n".join(end) + "\n"
 
 
-def _as_url(picture: Path) -> str:
-    """The picture itself as a URL: whoever looks at the page may not see this machine's files."""
-    return f"data:image/png;base64,{base64.b64encode(picture.read_bytes()).decode()}"
+def _as_url(picture: bytes) -> str:
+    """The picture itself as a URL: whoever looks at the page may not see where it lies."""
+    return f"data:image/png;base64,{base64.b64encode(picture).decode()}"
 
 
 def notes(result: JobResult) -> list[str]:
@@ -120,7 +119,7 @@ def notes(result: JobResult) -> list[str]:
 
 def drills_without_effect(result: JobResult) -> list[str]:
     """A sentence for each rehearsed failure that never struck, or that its attempt outran."""
-    storage = LocalStorage(result.output)
+    storage = open_storage(result.output)
     job = read_job(storage)
     succeeded = {attempt.number for attempt in result.attempts if attempt.failure is None}
     drills = enumerate(map(parse_drill, job.drills if job is not None else ()))

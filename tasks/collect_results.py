@@ -18,9 +18,8 @@ from prefect_tpu.infra.summary import markdown
 def collect_results(result: JobResult) -> dict[str, Any]:
     """The result as JSON; the same table of attempts goes to the run's artifacts."""
     picture = draw_loss(result)
-    create_markdown_artifact(
-        key=f"attempts-{result.job}", markdown=markdown(result, picture), description=f"Job {result.job}"
-    )
+    table = markdown(result, picture.png if picture else None)
+    create_markdown_artifact(key=f"attempts-{result.job}", markdown=table, description=f"Job {result.job}")
     count = counted(len(result.attempts), "attempt")
     get_run_logger().info("Job %s %s after %s: %s", result.job, result.state, count, result.output)
     return result.to_json()

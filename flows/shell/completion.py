@@ -12,8 +12,8 @@ from prefect_tpu.infra.errors import PrefectTpuError
 
 def job_names(ctx: typer.Context, incomplete: str) -> list[str]:
     """Names of the jobs in the output that the line names so far."""
-    from prefect_tpu.infra.backends.local_slices import job_output
     from prefect_tpu.infra.launcher.jobs import job_names
+    from prefect_tpu.infra.places import job_output
 
     return _quietly(lambda: _starting(incomplete, job_names(ctx.params.get("output") or job_output(os.environ))))
 
@@ -33,6 +33,19 @@ def drills(incomplete: str) -> list[str]:
     kind, at, _ = incomplete.partition("@")
     offered = [f"{kind}@{moment}" for moment in ("step=", "save=", "start", "attempt=")]
     return _starting(incomplete, offered if at else [f"{kind.value}@" for kind in DrillKind])
+
+
+def backends(incomplete: str) -> list[str]:
+    from prefect_tpu.infra.backends import names
+
+    return _starting(incomplete, [*names()])
+
+
+def pod_settings(incomplete: str) -> list[str]:
+    """Names of settings, up to where the value begins."""
+    from prefect_tpu.infra.pods import PodSettings
+
+    return _starting(incomplete, [f"{name}=" for name in PodSettings.__dataclass_fields__])
 
 
 def states(incomplete: str) -> list[str]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from rich.console import Console
 
 from prefect_tpu.flows.shell.picture import attempts
@@ -13,7 +11,7 @@ from prefect_tpu.infra.job import JobResult
 from prefect_tpu.infra.summary import failing_traceback, notes
 
 
-def show_end(result: JobResult, picture: Path | None) -> None:
+def show_end(result: JobResult, picture: str | None) -> None:
     """The end of a job, on standard error. `picture`: where its loss was drawn."""
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     if result.attempts:

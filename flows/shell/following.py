@@ -5,32 +5,30 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 
-from prefect_tpu.infra import layout
-from prefect_tpu.infra.launcher.lease import LAPSED_SECONDS
+from prefect_tpu.infra.launcher.lease import Pulse
 from prefect_tpu.infra.launcher.news import News
-from prefect_tpu.infra.launcher.status import JobStatus, read_status
+from prefect_tpu.infra.launcher.status import JobStatus, StatusReader, pause_between_looks
 from prefect_tpu.infra.launcher.wording import counted, end_in_words
 from prefect_tpu.infra.state import JobState
-from prefect_tpu.infra.storage import LocalStorage
+from prefect_tpu.infra.storage import Storage
 
 LOOK_SECONDS = 0.5
 
 
-def follow_while_driven(storage: LocalStorage, heard: Callable[[News], None], saw: Callable[[JobStatus], None]) -> None:
+def follow_while_driven(storage: Storage, heard: Callable[[News], None], saw: Callable[[JobStatus], None]) -> None:
     """Return once the job has its end, or nobody drives it any more, as far as can be told."""
     before: JobStatus | None = None
-    lease, renewed = storage.get(layout.LEASE), time.monotonic()
+    reader, pulse = StatusReader(storage), Pulse(storage, time.monotonic)
+    pause = pause_between_looks(storage, LOOK_SECONDS)
     while True:
-        seen = read_status(storage.url)
+        seen = reader.read()
         for attempt, text in changes(before, seen):
             heard(News(job=seen.name, state=seen.state, attempt=attempt, text=text))
-        if seen.state.is_final or seen.driver is None or time.monotonic() - renewed > LAPSED_SECONDS:
+        if seen.state.is_final or seen.driver is None or pulse.driver() is None:
             return
         saw(seen)
-        time.sleep(LOOK_SECONDS)
-        before, held = seen, storage.get(layout.LEASE)
-        if held != lease:
-            lease, renewed = held, time.monotonic()
+        time.sleep(pause)
+        before = seen
 
 
 def changes(before: JobStatus | None, seen: JobStatus) -> Iterator[tuple[int, str]]:

@@ -10,10 +10,10 @@ from prefect_tpu.infra.job import SliceJob
 from prefect_tpu.infra.launcher.history import read_job
 from prefect_tpu.infra.launcher.jobs import find_job
 from prefect_tpu.infra.request import default_output
-from prefect_tpu.infra.storage import LocalStorage, open_storage
+from prefect_tpu.infra.storage import Storage, open_storage
 
 
-def found(name: str, output: str | None) -> tuple[LocalStorage, SliceJob]:
+def found(name: str, output: str | None) -> tuple[Storage, SliceJob]:
     """Its folder and what was asked for. Raises `NoSuchJob`, with the nearest name."""
     storage = find_job(output or default_output(), name)
     job = read_job(storage)

@@ -12,7 +12,7 @@ from rich.text import Text
 from prefect_tpu.flows.shell.found import found
 from prefect_tpu.infra.launcher import history
 from prefect_tpu.infra.launcher.host_logs import Line, Wanted, lines
-from prefect_tpu.infra.storage import LocalStorage
+from prefect_tpu.infra.storage import Storage
 
 COLOURS = ("cyan", "yellow", "green", "magenta", "blue", "bright_cyan", "bright_yellow", "bright_green")
 
@@ -23,7 +23,7 @@ def print_lines(name: str, output: str | None, wanted: Wanted, *, as_json: bool)
     asyncio.run(_print(storage, wanted, as_json))
 
 
-async def _print(storage: LocalStorage, wanted: Wanted, as_json: bool) -> None:
+async def _print(storage: Storage, wanted: Wanted, as_json: bool) -> None:
     console = Console(highlight=False, soft_wrap=True)
     attempt = None
     async for line in lines(storage, wanted):

@@ -1,4 +1,4 @@
-"""Is this machine fit for jobs? Its resources, its packages, its slices and the place where jobs write."""
+"""Is this machine fit to ask for jobs? Its Python, its packages, its limits and the place where jobs write."""
 
 from __future__ import annotations
 
@@ -7,25 +7,22 @@ import platform
 import re
 import resource
 import shutil
-import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 
 import psutil
 
-from prefect_tpu.flows.shell.checks import Check, Look, at_least, fail, ok, warn
-from prefect_tpu.infra.backends.local_limits import FREE_DISK_BYTES, HOST_MEMORY_BYTES, existing
-from prefect_tpu.infra.backends.local_slices import LocalSlices, data_folder, slice_count
+from prefect_tpu.infra.checks import Check, Look, at_least, fail, ok, warn
 from prefect_tpu.infra.errors import PlatformError
-from prefect_tpu.infra.storage import open_storage
+from prefect_tpu.infra.places import existing
+from prefect_tpu.infra.storage import Storage, local_folder, open_storage
 
 PYTHON = (3, 11)
 GIB = 2**30
-JAX_SECONDS = 12.0
 FEW_FILES = 1024
 SHARED_MEMORY_BYTES = 64 * 2**20
 CLOCK_SECONDS = 2.0  # files whose times are further from this machine's clock mislead `list` and `reap`
@@ -37,13 +34,9 @@ def machine(output: str) -> dict[str, Look]:
         "python": python,
         "packages": packages,
         "cpus": cpus,
-        "memory": memory,
-        "disk": lambda: disk(output),
-        "output": lambda: writable(output),
-        "slices": lambda: slices(os.environ),
         "open files": open_files,
         "shared memory": shared_memory,
-        "jax": jax,
+        "output": lambda: writable(output),
     }
 
 
@@ -98,39 +91,13 @@ def cpus() -> Check:
     return ok("cpus", found)
 
 
-def memory() -> Check:
-    there = psutil.virtual_memory()
-    found = f"{there.available / GIB:.1f} of {there.total / GIB:.1f} GiB free"
-    return at_least(
-        "memory",
-        found,
-        there.available,
-        warns_below=8 * HOST_MEMORY_BYTES,
-        fails_below=HOST_MEMORY_BYTES,
-        advice=f"Each host of a local slice takes {HOST_MEMORY_BYTES // 2**20} MiB before the program's own arrays.",
-    )
-
-
-def disk(output: str) -> Check:
-    place = existing(open_storage(output).root)
-    there = shutil.disk_usage(place)
-    return at_least(
-        "disk",
-        f"{there.free / GIB:.1f} of {there.total / GIB:.1f} GiB free below {output}",
-        there.free,
-        warns_below=5 * GIB,
-        fails_below=FREE_DISK_BYTES,
-        advice="Delete old jobs, or name another folder with --output or PREFECT_TPU_OUTPUT.",
-    )
-
-
 def writable(output: str) -> Check:
     """Create-only writes are the only lock there is: they are tried, and what was written is removed."""
-    storage = open_storage(existing(open_storage(output).root))
+    storage = _there(open_storage(output))
     name = f".tmp-doctor-{uuid.uuid4().hex}"
     try:
         first, second = (storage.put_if_absent(name, b"x") for _ in range(2))
-        skew = abs(storage.path(name).stat().st_mtime - time.time())
+        skew = abs((storage.changed(name) or 0.0) - time.time())
     except PlatformError as exc:
         return fail("output", f"{output} cannot be written: {exc}", "Name another folder with --output.")
     finally:
@@ -142,14 +109,10 @@ def writable(output: str) -> Check:
     return ok("output", f"{output} is writable, create-only too")
 
 
-def slices(environment: Mapping[str, str]) -> Check:
-    count = slice_count(environment)
-    owners = LocalSlices(data_folder(environment) / "slices", count).owners()
-    taken = [owner for owner in owners if owner is not None]
-    found = f"{count} lent, {count - len(taken)} free" + (f", taken by {', '.join(taken)}" if taken else "")
-    if len(taken) == count:
-        return warn("slices", found, "Jobs wait until one is given back; PREFECT_TPU_LOCAL_SLICES lends more.")
-    return ok("slices", found)
+def _there(storage: Storage) -> Storage:
+    """The nearest folder that is there: the output itself is made later. A bucket needs no folders."""
+    folder = local_folder(storage)
+    return storage if folder is None else open_storage(existing(folder))
 
 
 def open_files() -> Check:
@@ -172,22 +135,3 @@ def shared_memory() -> Check:
         fails_below=0,
         advice="Data loaders with worker processes need it; containers take --shm-size.",
     )
-
-
-def jax() -> Check:
-    """In a process of its own: JAX keeps what it finds, and may hang where an accelerator is taken."""
-    words = [
-        sys.executable,
-        "-P",
-        "-c",
-        "import jax; print(jax.__version__, jax.default_backend(), jax.device_count())",
-    ]
-    try:
-        ended = subprocess.run(words, capture_output=True, text=True, timeout=JAX_SECONDS, stdin=subprocess.DEVNULL)
-    except subprocess.TimeoutExpired:
-        return warn("jax", f"no answer within {JAX_SECONDS:.0f} s", "Look whether another process has the accelerator.")
-    if ended.returncode != 0:
-        last = (ended.stderr.strip().splitlines() or [f"exit {ended.returncode}"])[-1]
-        return fail("jax", f"cannot be used: {last}", "Install it again: python -m pip install --upgrade jax")
-    version, backend, count = ended.stdout.split()[-3:]
-    return ok("jax", f"{version} on {backend}, {count} device{'s' if count != '1' else ''}")

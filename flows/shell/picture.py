@@ -14,7 +14,8 @@ from prefect_tpu.flows.shell.columns import columns
 from prefect_tpu.flows.shell.durations import clock, written
 from prefect_tpu.infra.contract import Activity, Progress
 from prefect_tpu.infra.job import AttemptSummary
-from prefect_tpu.infra.launcher.status import HostStatus, JobStatus
+from prefect_tpu.infra.launcher.host_status import HostStatus
+from prefect_tpu.infra.launcher.status import JobStatus
 from prefect_tpu.infra.launcher.wording import progress_in_words
 from prefect_tpu.infra.state import HostPhase, JobState
 from prefect_tpu.infra.summary import Steps

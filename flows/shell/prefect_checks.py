@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-from prefect_tpu.flows.shell.checks import Check, fail, ok, warn
+from prefect_tpu.infra.checks import Check, fail, ok, warn
 
 NAME = "prefect"
 ANSWER_SECONDS = 4.0

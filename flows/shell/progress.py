@@ -19,9 +19,10 @@ from prefect_tpu.flows.shell.picture import picture, progress
 from prefect_tpu.infra.contract import Progress
 from prefect_tpu.infra.errors import PrefectTpuError
 from prefect_tpu.infra.launcher.news import News
-from prefect_tpu.infra.launcher.status import JobStatus, read_status
+from prefect_tpu.infra.launcher.status import JobStatus, StatusReader, pause_between_looks
 from prefect_tpu.infra.launcher.wording import progress_in_words
 from prefect_tpu.infra.state import JobState
+from prefect_tpu.infra.storage import open_storage
 
 PLAIN_SECONDS = 10.0  # between two lines about steps where nobody watches
 LOOK_SECONDS = 0.5  # between two looks at the job's files
@@ -92,6 +93,8 @@ class LiveDisplay:
         self._bytes = 0
         self._state: JobState | None = None
         self._pace = Pace()
+        self._reader: StatusReader | None = None
+        self._pause = LOOK_SECONDS
         self._seen: JobStatus | None = None
         self._next_look = 0.0
 
@@ -113,8 +116,8 @@ class LiveDisplay:
         """Called by the terminal's own thread, several times a second."""
         now = time.monotonic()
         if now >= self._next_look:
-            self._next_look = now + LOOK_SECONDS
             self._look(now)
+            self._next_look = now + self._pause
         if self._seen is None:
             staged = f"staging data: {self._bytes / 2**20:.1f} MiB copied" if self._bytes else "packing"
             return Text(f"{self._job} · {staged} · {clock(now - self._began)}")
@@ -123,7 +126,10 @@ class LiveDisplay:
 
     def _look(self, now: float) -> None:
         try:
-            self._seen = read_status(self._folder)
+            if self._reader is None:
+                storage = open_storage(self._folder)
+                self._reader, self._pause = StatusReader(storage), pause_between_looks(storage, LOOK_SECONDS)
+            self._seen = self._reader.read()
         except PrefectTpuError:
             return  # not there yet, or damaged: whoever drives the job says so
         self._pace.note(now, self._seen)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 
+import anyio
 import typer
 
 from prefect_tpu.flows.shell.exit_status import ExitStatus
@@ -16,8 +17,7 @@ from prefect_tpu.infra.request import default_output
 def reap(output: str | None, *, dry_run: bool, as_json: bool) -> ExitStatus:
     """End and delete what `find` finds; with `dry_run` only say it."""
     place = output or default_output()
-    found = find(place)
-    refusals = [] if dry_run else [said for finding in found if (said := _end(finding)) is not None]
+    found, refusals = anyio.run(_found_and_ended, place, dry_run)
     if as_json:
         typer.echo(
             json.dumps({"found": [_told(finding) for finding in found], "ended": not dry_run, "errors": refusals})
@@ -33,10 +33,16 @@ def reap(output: str | None, *, dry_run: bool, as_json: bool) -> ExitStatus:
     return ExitStatus.PLATFORM if refusals else ExitStatus.SUCCEEDED
 
 
-def _end(finding: Finding) -> str | None:
+async def _found_and_ended(place: str, dry_run: bool) -> tuple[list[Finding], list[str]]:
+    found = await find(place)
+    answers = [] if dry_run else [await _end(finding) for finding in found]
+    return found, [answer for answer in answers if answer is not None]
+
+
+async def _end(finding: Finding) -> str | None:
     """What stood in the way; one refusal must not keep the rest alive."""
     try:
-        finding.end()
+        await finding.end()
     except (PlatformError, OSError) as exc:
         return f"{finding.what}: {exc}"
     return None

@@ -26,7 +26,7 @@ from prefect_tpu.infra.launcher.news import News
 from prefect_tpu.infra.loss_picture import draw_loss, drawing_ahead
 from prefect_tpu.infra.request import Request, job_folder, prepare
 from prefect_tpu.infra.state import JobState
-from prefect_tpu.infra.storage import LocalStorage
+from prefect_tpu.infra.storage import Storage, open_storage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ def carry_out(request: Request, *, as_json: bool) -> ExitStatus:
 
 def detach(request: Request, *, as_json: bool) -> ExitStatus:
     """Begin a job, or go on with it, and leave it to a driver in the background."""
-    storage = LocalStorage(job_folder(request.output, request.name))
+    storage = open_storage(job_folder(request.output, request.name))
     with showing(request.name, storage.url) as display:
         job = prepare(request, display.copied)
         see_to_it(storage, job)
@@ -64,12 +64,12 @@ def detach(request: Request, *, as_json: bool) -> ExitStatus:
     return ExitStatus.SUCCEEDED
 
 
-def attach(storage: LocalStorage, job: SliceJob, *, as_json: bool, timeout: float | None = None) -> ExitStatus:
+def attach(storage: Storage, job: SliceJob, *, as_json: bool, timeout: float | None = None) -> ExitStatus:
     """Follow a job that is there to its end; where nobody drives it, this process does."""
     return _to_its_end(there(storage, job, timeout), as_json=as_json)
 
 
-def there(storage: LocalStorage, job: SliceJob, timeout: float | None) -> Errand:
+def there(storage: Storage, job: SliceJob, timeout: float | None) -> Errand:
     """To follow a job that is there."""
     return Errand(name=job.name, folder=storage.url, get=lambda _: job, goes_on=False, timeout=timeout)
 
@@ -88,7 +88,7 @@ def follow(errand: Errand) -> tuple[JobResult, Interrupts]:
     Raises `TimedOut`, or leaves with the status of an interrupt, where the job was let go before.
     """
     interrupts = Interrupts(drives=errand.goes_on)
-    storage, only_follows = LocalStorage(errand.folder), not errand.goes_on
+    storage, only_follows = open_storage(errand.folder), not errand.goes_on
     try:
         with interrupts.caught(errand.timeout), showing(errand.name, storage.url, by_age=only_follows) as display:
             job, heard = errand.get(display), drawing_ahead(display.heard)
@@ -113,13 +113,13 @@ def follow(errand: Errand) -> tuple[JobResult, Interrupts]:
 
 def _show(result: JobResult, *, as_json: bool) -> None:
     picture = draw_loss(result)
-    show_end(result, picture)
+    show_end(result, picture.where if picture else None)
     if as_json:
         kept = f"{result.output}/{layout.RESULT}"
         answer(json.dumps(result.to_json()), advice=f"It is kept in {kept}; run the same command to see it again.")
 
 
-def _hand_over(storage: LocalStorage) -> None:
+def _hand_over(storage: Storage) -> None:
     """A job that was let go while it ran is driven on in the background: else its hosts would leave as orphans.
 
     One that was told to stop is left to itself: whoever runs it again wants it to go on.
@@ -132,7 +132,7 @@ def _hand_over(storage: LocalStorage) -> None:
 _DONE_BEFORE = "has succeeded before, and this is its end; a new job needs another --name"
 
 
-def _how_it_stands(storage: LocalStorage, name: str) -> str:
+def _how_it_stands(storage: Storage, name: str) -> str:
     """What becomes of a job that was let go, and how to come back to it."""
     if (end := history.read_result(storage)) is not None:
         return verdict(end)
@@ -145,6 +145,6 @@ def _how_it_stands(storage: LocalStorage, name: str) -> str:
     return f"Job {name!r} runs on in {storage.url}, driven by {driver}.\n{to_follow}"
 
 
-def _driver(storage: LocalStorage) -> str | None:
+def _driver(storage: Storage) -> str | None:
     driver = driver_of(storage)
     return None if driver is None else str(driver)

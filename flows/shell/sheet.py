@@ -18,10 +18,11 @@ from prefect_tpu.flows.shell.found import found, words_for
 from prefect_tpu.flows.shell.picture import STYLES, attempts, has_failed, picture, silent
 from prefect_tpu.infra import layout
 from prefect_tpu.infra.job import SliceJob
-from prefect_tpu.infra.launcher.status import HostStatus, JobStatus, read_status
+from prefect_tpu.infra.launcher.host_status import HostStatus
+from prefect_tpu.infra.launcher.status import JobStatus, StatusReader, pause_between_looks
 from prefect_tpu.infra.launcher.wording import metrics_in_words
 from prefect_tpu.infra.state import HostPhase, JobState
-from prefect_tpu.infra.storage import LocalStorage
+from prefect_tpu.infra.storage import Storage
 
 WATCH_SECONDS = 1.0
 
@@ -41,31 +42,32 @@ def show(name: str, output: str | None, *, watch: bool, as_json: bool) -> None:
         console.print(sheet(seen, job, storage, time.time()), soft_wrap=not console.is_terminal)
 
 
-def _watch(storage: LocalStorage, job: SliceJob, console: Console) -> None:
+def _watch(storage: Storage, job: SliceJob, console: Console) -> None:
     """Drawn anew in place, whether anything has changed or not: its clock runs."""
+    reader, pause = StatusReader(storage), pause_between_looks(storage, WATCH_SECONDS)
     with Live(console=console, auto_refresh=False) as live:
         while True:
-            seen = read_status(storage.url)
+            seen = reader.read()
             live.update(sheet(seen, job, storage, time.time()), refresh=True)
             if seen.state.is_final:
                 return
-            time.sleep(WATCH_SECONDS)
+            time.sleep(pause)
 
 
-def _seen(storage: LocalStorage, watch: bool) -> Iterator[JobStatus]:
+def _seen(storage: Storage, watch: bool) -> Iterator[JobStatus]:
     """What is seen of the job: once, or whenever it has changed."""
-    before = None
+    before, reader, pause = None, StatusReader(storage), pause_between_looks(storage, WATCH_SECONDS)
     while True:
-        seen = read_status(storage.url)
+        seen = reader.read()
         if seen != before:
             before = seen
             yield seen
         if not watch or seen.state.is_final:
             return
-        time.sleep(WATCH_SECONDS)
+        time.sleep(pause)
 
 
-def sheet(seen: JobStatus, job: SliceJob, storage: LocalStorage, now: float) -> Group:
+def sheet(seen: JobStatus, job: SliceJob, storage: Storage, now: float) -> Group:
     """Everything a person may want to know of a job, in the order in which it is asked."""
     parts: list[RenderableType] = [picture(seen, took=_lasted(seen, now)), *_facts(seen, job, storage, now)]
     if seen.hosts:
@@ -81,7 +83,7 @@ def _lasted(seen: JobStatus, now: float) -> float:
     return (seen.changed if seen.state.is_final else now) - seen.began
 
 
-def _facts(seen: JobStatus, job: SliceJob, storage: LocalStorage, now: float) -> list[Text]:
+def _facts(seen: JobStatus, job: SliceJob, storage: Storage, now: float) -> list[Text]:
     facts = {
         "program": " ".join([job.program.target, *job.program.arguments]),
         "driven by": "nobody" if seen.is_abandoned else seen.driver,
@@ -94,7 +96,7 @@ def _facts(seen: JobStatus, job: SliceJob, storage: LocalStorage, now: float) ->
     return [Text(f"{name:<11}{value}") for name, value in facts.items() if value is not None]
 
 
-def _drills(job: SliceJob, storage: LocalStorage) -> Iterator[str]:
+def _drills(job: SliceJob, storage: Storage) -> Iterator[str]:
     for index, drill in enumerate(job.drills):
         struck = storage.get(layout.drill(index)) is not None
         yield f"{drill} ({'has struck' if struck else 'is to come'})"

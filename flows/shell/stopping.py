@@ -14,7 +14,7 @@ from prefect_tpu.flows.shell.running import follow, there
 from prefect_tpu.infra.job import JobResult
 from prefect_tpu.infra.launcher import history
 from prefect_tpu.infra.launcher.lease import Driver, driver_of
-from prefect_tpu.infra.storage import LocalStorage
+from prefect_tpu.infra.storage import Storage
 
 
 def stop(name: str, output: str | None, *, wait: bool, timeout: float | None, as_json: bool) -> ExitStatus:
@@ -27,13 +27,14 @@ def stop(name: str, output: str | None, *, wait: bool, timeout: float | None, as
         driver = driver_of(storage) or _begun(storage)
         told = {"job": name, "state": "stopping", "driver": driver and str(driver)}
         who = driver or "a driver in the background"
-        typer.echo(json.dumps(told) if as_json else f"{name} is told to stop; {who} sees to it.")
+        doubt = "" if driver is None or driver.is_here else ", if it still lives: that cannot be seen from this machine"
+        typer.echo(json.dumps(told) if as_json else f"{name} is told to stop; {who} sees to it{doubt}.")
         return ExitStatus.SUCCEEDED
     result, _ = follow(there(storage, job, timeout))
     return _tell(result, as_json)
 
 
-def _begun(storage: LocalStorage) -> Driver | None:
+def _begun(storage: Storage) -> Driver | None:
     """A driver in the background, where nobody drove the job; None where that one has ended it already."""
     start_driver(storage)
     return driver_of(storage)

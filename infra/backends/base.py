@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from prefect_tpu.infra.checks import Look
 from prefect_tpu.infra.job import SliceJob
 from prefect_tpu.infra.plan import HostPlan, RestorePoint
 from prefect_tpu.infra.policy.quota import Limit
@@ -55,6 +56,23 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Remnant:
+    """Something of one attempt that is still there, whether anybody wants it or not.
+
+    output: the job's folder.
+    what: for people, such as `3 processes` or `JobSet digits-3`.
+    age: seconds since it began.
+    handle: by which `forget` ends it.
+    """
+
+    output: str
+    attempt: int
+    what: str
+    age: float
+    handle: Handle
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LogLine:
     """One line that a host's program wrote."""
 
@@ -77,6 +95,24 @@ class Backend(Protocol):
 
     def default_output(self) -> str:
         """Where all jobs lie where nobody names a place. Raises `UsageError` where one must be named."""
+        ...
+
+    def check(self, job: SliceJob, output: str) -> None:
+        """Raise `UsageError` where it cannot carry out such a job, or its hosts could not write there.
+
+        It starts nothing and waits for nothing. output: of all jobs.
+        """
+        ...
+
+    def checks(self, output: str) -> Mapping[str, Look]:
+        """What `prefect-tpu doctor` looks at before a job is sent here, by name, in the order to be told."""
+        ...
+
+    async def remnants(self, output: str, jobs: Sequence[SliceJob]) -> tuple[Remnant, ...]:
+        """What is still there of attempts of jobs below an output, for the reaper to judge.
+
+        jobs: those of this backend that lie in the output; what is found may belong to others, which were deleted.
+        """
         ...
 
     def limits(self, job: SliceJob, offer: Offer, output: str) -> tuple[Limit, ...]:

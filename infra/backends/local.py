@@ -7,33 +7,41 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Mapping
+import time
+from collections.abc import AsyncGenerator, Mapping, Sequence
 
 import anyio
 
 from prefect_tpu.infra import contract, layout
 from prefect_tpu.infra.accelerators import resolve
-from prefect_tpu.infra.backends import local_limits
-from prefect_tpu.infra.backends.base import Attempt, Handle, Held, LogLine, Plan, Refused
+from prefect_tpu.infra.backends import local_checks, local_limits
+from prefect_tpu.infra.backends.base import Attempt, Handle, Held, LogLine, Plan, Refused, Remnant
 from prefect_tpu.infra.backends.local_gpus import LocalGpus, stand_in
 from prefect_tpu.infra.backends.local_logs import last_lines, read_lines
 from prefect_tpu.infra.backends.local_ports import free_port
-from prefect_tpu.infra.backends.local_processes import is_alive, kill_marked, notice_withheld
+from prefect_tpu.infra.backends.local_processes import (
+    Marked,
+    is_alive,
+    kill_marked,
+    marked_below,
+    notice_withheld,
+)
 from prefect_tpu.infra.backends.local_slices import (
     LocalSlices,
     SliceLock,
-    data_folder,
-    job_output,
     slice_count,
     whole_number,
 )
+from prefect_tpu.infra.checks import Look
 from prefect_tpu.infra.contract import Env
+from prefect_tpu.infra.errors import UsageError
 from prefect_tpu.infra.job import SliceJob
+from prefect_tpu.infra.places import data_folder, job_output
 from prefect_tpu.infra.plan import HostPlan
 from prefect_tpu.infra.policy.quota import Limit, missing
 from prefect_tpu.infra.scratch import joined_after, read_progress
 from prefect_tpu.infra.state import HostObservation, HostPhase, Observation, Offer, Waiting
-from prefect_tpu.infra.storage import LocalStorage
+from prefect_tpu.infra.storage import BUCKET, LocalStorage, open_storage
 
 DEFAULT_MAX_HOSTS = 16
 LOOK_SECONDS = 0.1
@@ -62,10 +70,27 @@ class LocalBackend:
     def default_output(self) -> str:
         return job_output(self._environment)
 
+    def check(self, job: SliceJob, output: str) -> None:
+        if output.startswith(BUCKET):
+            raise UsageError(
+                f"Output {output!r} is no folder of this machine, where hosts of backend 'local' write: name a folder"
+                " with --output or PREFECT_TPU_OUTPUT."
+            )
+        for name in job.accelerators if job.slices > 1 else ():
+            if resolve(name, dialect=job.dialect).platform == "gpu":
+                raise UsageError(f"{job.slices} slices of {name!r} are not to be had on one machine: ask for one.")
+
+    def checks(self, output: str) -> Mapping[str, Look]:
+        return local_checks.looks(output, self._environment)
+
+    async def remnants(self, output: str, jobs: Sequence[SliceJob]) -> tuple[Remnant, ...]:
+        found = await anyio.to_thread.run_sync(marked_below, open_storage(output).url)
+        return tuple(_remnant(marked) for marked in found if marked.mark.rpartition("/")[2].isdecimal())
+
     def limits(self, job: SliceJob, offer: Offer, output: str) -> tuple[Limit, ...]:
         shape = resolve(offer.accelerator, dialect=job.dialect)
         most = whole_number(self._environment, Env.MAX_HOSTS, default=DEFAULT_MAX_HOSTS)
-        found = local_limits.limits(shape, output, most_hosts=most)
+        found = local_limits.limits(output, hosts=shape.hosts * job.slices, most_hosts=most)
         return found + ((local_limits.gpus(shape, self._gpus.of_a_slice),) if self._gpus.serve(shape) else ())
 
     async def provision(self, attempt: Attempt, offer: Offer) -> Held | Waiting | Refused:
@@ -78,7 +103,7 @@ class LocalBackend:
         if isinstance(taken, str):
             return Waiting(reason=taken)
         shape = resolve(offer.accelerator, dialect=attempt.job.dialect)
-        tight = missing((local_limits.free_memory(shape),))
+        tight = missing((local_limits.free_memory(shape.hosts * attempt.job.slices),))
         if tight:  # other programs have it, perhaps not for long
             self._slices.give_back(taken)
             return Waiting(reason=tight)
@@ -100,13 +125,14 @@ class LocalBackend:
             attempt=attempt.number,
             accelerator=held.offer.accelerator,
             output=attempt.output,
-            hosts=shape.hosts,
+            slices=job.slices,
+            hosts=shape.hosts * job.slices,
             devices_per_host=shape.devices_per_host,
             platform="cuda" if gpus else "cpu",
             gpus=tuple(gpu.name for gpu in gpus),
             stand_in=stand_in(shape, gpus),
             coordinator=f"127.0.0.1:{port}",
-            addresses=("127.0.0.1",) * shape.hosts,
+            addresses=("127.0.0.1",) * (shape.hosts * job.slices),
             program=job.program,
             data=job.data,
             env={"JAX_COMPILATION_CACHE_DIR": f"{attempt.output}/{layout.COMPILATION_CACHE}", **job.env},
@@ -268,6 +294,17 @@ def _from_record(host: int, raw: bytes, joined: bool, progress: contract.Progres
         joined=joined,
         progress=record.progress,
         record=record,
+    )
+
+
+def _remnant(marked: Marked) -> Remnant:
+    output, _, number = marked.mark.rpartition("/")
+    return Remnant(
+        output=output,
+        attempt=int(number),
+        what=f"{len(marked.pids)} process{'es' if len(marked.pids) > 1 else ''}",
+        age=time.time() - marked.since,
+        handle={"backend": "local", "output": output, "attempt": int(number), "hosts": 0},
     )
 
 

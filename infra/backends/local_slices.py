@@ -27,17 +27,6 @@ class SliceLock:
     descriptor: int
 
 
-def data_folder(environment: Mapping[str, str]) -> Path:
-    """This user's folder for everything of prefect-tpu on this machine (XDG base directories)."""
-    base = environment.get("XDG_DATA_HOME") or os.path.join(os.path.expanduser("~"), ".local", "share")
-    return Path(base) / "prefect-tpu"
-
-
-def job_output(environment: Mapping[str, str]) -> str:
-    """The folder of all jobs: `$PREFECT_TPU_OUTPUT`, else one in the user's data directory."""
-    return environment.get(Env.OUTPUT) or str(data_folder(environment) / "jobs")
-
-
 def slice_count(environment: Mapping[str, str]) -> int:
     """How many slices this machine lends at once; 1 unless configured."""
     return whole_number(environment, Env.SLICES, default=1)

@@ -26,7 +26,7 @@ from prefect_tpu.infra.launcher.step import (
 )
 from prefect_tpu.infra.launcher.stop_question import AsksToStop, StopQuestion, never_stops
 from prefect_tpu.infra.state import JobEvent, JobState
-from prefect_tpu.infra.storage import LocalStorage
+from prefect_tpu.infra.storage import Storage
 
 
 class JobDriver:
@@ -35,7 +35,7 @@ class JobDriver:
     def __init__(
         self,
         job: SliceJob,
-        storage: LocalStorage,
+        storage: Storage,
         backend: Backend,
         listen: Listener = nobody,
         asks_to_stop: AsksToStop = never_stops,
@@ -51,13 +51,13 @@ class JobDriver:
 
     async def next_attempt(self) -> int | None:
         """The attempt to carry out next, after its back-off; None once the job has its end."""
-        while not self._hands.is_leaving and self.result is None:
+        while not self._hands.is_leaving and not (await self._hands.look_anew()).has_result:
             action = await self._look()
             if isinstance(action, Finish):
                 await self._hands.perform(action)
                 return None
             if not isinstance(action, BackOff):
-                return self._hands.number(action)
+                return await self._hands.number(action)
             await self._hands.perform(action)
         return None
 
@@ -65,7 +65,7 @@ class JobDriver:
         """Until a slice is held; the accelerator that was got, None where there is nothing to get any more."""
         while not self._hands.is_leaving and isinstance(action := await self._look(), Provision):
             await self._hands.perform(action)
-        live, offer = self._hands.live(), self._hands.slice.offer
+        live, offer = await self._hands.live(), self._hands.slice.offer
         return live.accelerator if live else offer.accelerator if offer else None
 
     async def launch(self) -> AttemptSummary | None:
@@ -85,7 +85,7 @@ class JobDriver:
         """Give the slice back, unless the next attempt begins on it at once; the reason where it is kept."""
         if self._hands.slice.held is None:
             return None
-        action = self._hands.next()
+        action = await self._hands.next()
         if isinstance(action, Submit) and not self._hands.is_leaving:
             return f"attempt {action.number} goes on on it"
         await self.let_go()
@@ -136,20 +136,25 @@ class JobDriver:
                 f"Job {self.job.name!r} is driven by {self._successor} now: this process stood still for too long."
                 " Run the same name again to follow it."
             )
-        if not history.is_there(self.storage):
+        written = await self._hands.look()
+        if not written.is_there:
             await self._hands.end()
             raise PlatformError(
                 f"The folder of job {self.job.name!r} was deleted or moved away while it ran, so its hosts were ended:"
                 f" {self.storage.url}. Put it back and run the same name again to go on, or begin anew."
             )
-        rehearsed.obey(self.storage, self.job)
-        await self.hear_wishes()
-        return self._hands.next()
+        rehearsed.obey(self.storage, self.job, set(written.notes), written.obeyed)
+        if not written.is_stop_asked:
+            await self._hear_wishes()
+        return await self._hands.next()
 
     async def hear_wishes(self) -> None:
         """Write down that somebody wants the job stopped, whoever drives it."""
-        if history.is_stop_asked(self.storage):
-            return
+        if not history.is_stop_asked(self.storage):
+            await self._hear_wishes()
+
+    async def _hear_wishes(self) -> None:
         reason = await self._stop_question.reason()
         if reason:
             self._wrote_stop = history.ask_to_stop(self.storage, reason)
+            await self._hands.look_anew()

@@ -30,7 +30,7 @@ from prefect_tpu.infra.launcher.moved import end_moved
 from prefect_tpu.infra.launcher.news import Listener, News, nobody
 from prefect_tpu.infra.launcher.stop_question import AsksToStop, never_stops
 from prefect_tpu.infra.state import JobState
-from prefect_tpu.infra.storage import LocalStorage
+from prefect_tpu.infra.storage import open_storage
 
 log = logging.getLogger(__name__)
 FOLLOW_SECONDS = 0.5
@@ -123,7 +123,7 @@ def driving(
 
     Raises `Conflict` where a job of this name was asked for differently.
     """
-    storage = LocalStorage(output)
+    storage = open_storage(output)
     job = history.enter(storage, job)
     lease = Lease(storage, time.monotonic)
     with start_blocking_portal() as portal, _crew(portal) as tasks:

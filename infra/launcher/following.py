@@ -15,15 +15,22 @@ from prefect_tpu.infra.state import Observation
 
 
 class Following:
-    """Looks at one attempt's hosts until it is let go. Times are seconds of the event loop's clock."""
+    """Looks at one attempt's hosts until it is let go. Times are seconds of the event loop's clock.
 
-    def __init__(self, backend: Backend, handle: Handle, heard: Callable[[Observation], None]) -> None:
+    age: seconds since the attempt was sent, for as long it may have waited before this process looked.
+    """
+
+    def __init__(
+        self, backend: Backend, handle: Handle, heard: Callable[[Observation], None], age: float = 0.0
+    ) -> None:
         self.handle = handle
         self._backend, self._heard = backend, heard
         self._scope = anyio.CancelScope()
         self._has_news = anyio.Event()
         self._broken: Exception | None = None
+        self._began = anyio.current_time() - age
         self._failing_since: float | None = None
+        self._waiting_since: float | None = None
         self._stopping_since: float | None = None
         self._seen: Observation | None = None
 
@@ -36,6 +43,11 @@ class Following:
     def was_told_to_leave(self) -> bool:
         return self._stopping_since is not None
 
+    @property
+    def waiting_for(self) -> float | None:
+        """Seconds that the attempt has been without a slice; None where it has one."""
+        return _since(self._waiting_since)
+
     def live(self, plan: HostPlan) -> Live:
         """The facts of the attempt for `step`."""
         return Live(
@@ -43,6 +55,7 @@ class Following:
             accelerator=plan.accelerator,
             observation=self._seen,
             failing_for=_since(self._failing_since),
+            waiting_for=self.waiting_for,
             stopping_for=_since(self._stopping_since),
         )
 
@@ -76,6 +89,10 @@ class Following:
                 self._has_news.set()
 
     def note(self, seen: Observation) -> None:
+        if seen.waiting is None:
+            self._waiting_since = None
+        elif self._waiting_since is None:
+            self._waiting_since = self._began if self._seen is None else anyio.current_time()
         self._seen = seen
         if seen.has_failure and self._failing_since is None:
             self._failing_since = anyio.current_time()
@@ -83,9 +100,11 @@ class Following:
         self._heard(seen)
 
 
-async def follow(backend: Backend, handle: Handle, heard: Callable[[Observation], None], tasks: TaskGroup) -> Following:
+async def follow(
+    backend: Backend, handle: Handle, heard: Callable[[Observation], None], tasks: TaskGroup, age: float = 0.0
+) -> Following:
     """A first look, and then one on each change, in a task of its own."""
-    following = Following(backend, handle, heard)
+    following = Following(backend, handle, heard, age)
     following.note(await look(backend, handle))
     tasks.start_soon(following.keep_looking)
     return following

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -13,13 +12,10 @@ from prefect_tpu.infra.errors import Failure, PlatformError
 from prefect_tpu.infra.job import AttemptSummary, JobResult, SliceJob
 from prefect_tpu.infra.launcher import rehearsed
 from prefect_tpu.infra.plan import HostPlan
-from prefect_tpu.infra.storage import LocalStorage, Storage
-
-_PLAN = re.compile(r"(\d+)")
-_ROUND = re.compile(r"(\d+)\.json")
+from prefect_tpu.infra.storage import Storage
 
 
-def enter(storage: LocalStorage, job: SliceJob) -> SliceJob:
+def enter(storage: Storage, job: SliceJob) -> SliceJob:
     """Write `job.json`, or find it equal. Raises `Conflict` where it was asked for differently.
 
     A job that has ended may be asked for with other settings; `begin_round` writes them down.
@@ -29,7 +25,7 @@ def enter(storage: LocalStorage, job: SliceJob) -> SliceJob:
     return job
 
 
-def check_stored(storage: LocalStorage, job: SliceJob) -> None:
+def check_stored(storage: Storage, job: SliceJob) -> None:
     """Raise `Conflict` where a job of this name lies there that was asked for differently.
 
     The settings of one that has ended may differ.
@@ -39,18 +35,18 @@ def check_stored(storage: LocalStorage, job: SliceJob) -> None:
         check_same(job, stored, has_ended=read_result(storage) is not None)
 
 
-def read_job(storage: LocalStorage) -> SliceJob | None:
+def read_job(storage: Storage) -> SliceJob | None:
     raw = storage.get(layout.JOB)
     with said_where(storage, layout.JOB):
         return None if raw is None else SliceJob.from_json(raw)
 
 
-def is_there(storage: LocalStorage) -> bool:
+def is_there(storage: Storage) -> bool:
     """Whether the job is still there; not once somebody has deleted its folder, or moved it away."""
     return storage.get(layout.JOB) is not None
 
 
-def read_result(storage: LocalStorage) -> JobResult | None:
+def read_result(storage: Storage) -> JobResult | None:
     """The job's end; None while it has none."""
     raw = storage.get(layout.RESULT)
     if raw is None:
@@ -60,7 +56,7 @@ def read_result(storage: LocalStorage) -> JobResult | None:
     return replace(result, output=storage.url)  # the folder may have been moved since
 
 
-def write_result(storage: LocalStorage, result: JobResult) -> JobResult:
+def write_result(storage: Storage, result: JobResult) -> JobResult:
     """Write the end, create-only: whoever was first is right."""
     storage.put_if_absent(layout.RESULT, contract.write_json(result.to_json()))
     written = read_result(storage)
@@ -68,7 +64,7 @@ def write_result(storage: LocalStorage, result: JobResult) -> JobResult:
     return written
 
 
-def begin_round(storage: LocalStorage, job: SliceJob) -> None:
+def begin_round(storage: Storage, job: SliceJob) -> None:
     """A failed or stopped job is run again: keep its end aside, give it a fresh budget and the settings of now.
 
     May be cut short anywhere and repeated.
@@ -82,7 +78,7 @@ def begin_round(storage: LocalStorage, job: SliceJob) -> None:
         storage.delete(layout.RESULT)
 
 
-def _take_over(storage: LocalStorage, job: SliceJob) -> None:
+def _take_over(storage: Storage, job: SliceJob) -> None:
     """Write the job as it is asked for now. Other drills than before have not struck yet."""
     stored = read_job(storage)
     if stored is not None and stored.drills != job.drills:
@@ -93,30 +89,41 @@ def _take_over(storage: LocalStorage, job: SliceJob) -> None:
     storage.put(layout.JOB, job.to_json())
 
 
-def attempt_numbers(storage: LocalStorage) -> list[int]:
+def attempt_numbers(storage: Storage) -> list[int]:
     """Numbers of all attempts that have a plan, lowest first."""
-    folder = storage.path(layout.ATTEMPTS)
-    names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
-    numbers = [int(name) for name in names if _PLAN.fullmatch(name)]
-    return sorted(number for number in numbers if storage.path(layout.plan(number)).exists())
+    numbers = layout.numbered(storage.children(layout.ATTEMPTS))
+    while numbers and storage.get(layout.plan(numbers[-1])) is None:  # cut short: the next one has this number again
+        numbers.pop()
+    return numbers
 
 
-def first_of_round(storage: LocalStorage) -> int:
+def first_of_round(storage: Storage) -> int:
     """The number that this round's first attempt has or will have."""
-    folder = storage.path(layout.ROUNDS)
-    found = (_ROUND.fullmatch(path.name) for path in folder.iterdir()) if folder.is_dir() else ()
-    return 1 + max((int(match[1]) for match in found if match), default=0)
+    return after_rounds(storage.children(layout.ROUNDS))
 
 
-def read_plan(storage: LocalStorage, number: int) -> HostPlan:
+def after_rounds(ends: Iterable[str]) -> int:
+    """The same, by the names of the ends of earlier rounds."""
+    return 1 + max(layout.numbered(ends, ".json"), default=0)
+
+
+def read_plan(storage: Storage, number: int) -> HostPlan:
+    plan = find_plan(storage, number)
+    if plan is None:
+        raise PlatformError(f"{layout.plan(number)} is missing from {storage.url}: the attempt cannot be followed.")
+    return plan
+
+
+def find_plan(storage: Storage, number: int) -> HostPlan | None:
+    """What was sent; None where nothing was."""
     raw = storage.get(layout.plan(number))
     if raw is None:
-        raise PlatformError(f"{layout.plan(number)} is missing from {storage.url}: the attempt cannot be followed.")
+        return None
     with said_where(storage, layout.plan(number)):
         return HostPlan.from_json(raw)
 
 
-def read_outcome(storage: LocalStorage, number: int) -> AttemptSummary | None:
+def read_outcome(storage: Storage, number: int) -> AttemptSummary | None:
     """How an attempt ended; None while it has no outcome."""
     raw = storage.get(layout.outcome(number))
     if raw is None:
@@ -126,7 +133,7 @@ def read_outcome(storage: LocalStorage, number: int) -> AttemptSummary | None:
         return AttemptSummary.from_json({key: value for key, value in data.items() if key != "version"})
 
 
-def judge(storage: LocalStorage, number: int, failure: Failure | None) -> Failure | None:
+def judge(storage: Storage, number: int, failure: Failure | None) -> Failure | None:
     """Why an attempt ends; the first verdict stays.
 
     Hosts that are ended after it leave other evidence than they gave: a driver
@@ -139,24 +146,24 @@ def judge(storage: LocalStorage, number: int, failure: Failure | None) -> Failur
         return first and Failure.from_json(first)
 
 
-def write_outcome(storage: LocalStorage, summary: AttemptSummary) -> None:
+def write_outcome(storage: Storage, summary: AttemptSummary) -> None:
     storage.put_if_absent(layout.outcome(summary.number), contract.write_json(summary.to_json()))
 
 
-def ended_of_round(storage: LocalStorage) -> tuple[AttemptSummary, ...]:
+def ended_of_round(storage: Storage) -> tuple[AttemptSummary, ...]:
     """This round's attempts that have an outcome, oldest first."""
     first = first_of_round(storage)
     found = (read_outcome(storage, number) for number in attempt_numbers(storage) if number >= first)
     return tuple(outcome for outcome in found if outcome is not None)
 
 
-def all_ended(storage: LocalStorage) -> tuple[AttemptSummary, ...]:
+def all_ended(storage: Storage) -> tuple[AttemptSummary, ...]:
     """Every attempt of the job that has an outcome, oldest first."""
     found = (read_outcome(storage, number) for number in attempt_numbers(storage))
     return tuple(outcome for outcome in found if outcome is not None)
 
 
-def ask_to_stop(storage: LocalStorage, reason: str) -> bool:
+def ask_to_stop(storage: Storage, reason: str) -> bool:
     """Write `stop.json`; False where somebody had asked before.
 
     It comes before anything is stopped, so that nobody starts another attempt.
@@ -164,11 +171,11 @@ def ask_to_stop(storage: LocalStorage, reason: str) -> bool:
     return storage.put_if_absent(layout.STOP, contract.write_json({"reason": reason}))
 
 
-def withdraw_stop(storage: LocalStorage) -> None:
+def withdraw_stop(storage: Storage) -> None:
     storage.delete(layout.STOP)
 
 
-def is_stop_asked(storage: LocalStorage) -> bool:
+def is_stop_asked(storage: Storage) -> bool:
     return storage.get(layout.STOP) is not None
 
 
@@ -178,4 +185,4 @@ def said_where(storage: Storage, name: str) -> Iterator[None]:
     try:
         yield
     except contract.ContractError as exc:
-        raise contract.ContractError(f"{exc} The file is {storage.url}/{name}.") from exc
+        raise contract.ContractError(f"{exc} The file is {storage.where(name)}.") from exc

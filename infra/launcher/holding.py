@@ -11,7 +11,7 @@ from prefect_tpu.infra.launcher.news import Announcer
 from prefect_tpu.infra.launcher.offers import Offers
 from prefect_tpu.infra.launcher.step import Action, Provision, Submit
 from prefect_tpu.infra.state import Offer, Waiting
-from prefect_tpu.infra.storage import LocalStorage
+from prefect_tpu.infra.storage import Storage
 
 LOOK_SECONDS = 0.5  # how often a free slice is looked for
 
@@ -19,8 +19,8 @@ LOOK_SECONDS = 0.5  # how often a free slice is looked for
 class Holding:
     """The slice of one driver, or none, and the offers it may choose from."""
 
-    def __init__(self, job: SliceJob, storage: LocalStorage, backend: Backend, tell: Announcer) -> None:
-        self.offers = Offers(job, storage, anyio.current_time)
+    def __init__(self, job: SliceJob, storage: Storage, backend: Backend, tell: Announcer) -> None:
+        self.offers = Offers(job, anyio.current_time)
         self.held: Held | None = None
         self._job, self._storage, self._backend, self._tell = job, storage, backend, tell
 
@@ -44,18 +44,20 @@ class Holding:
             self._say_refused(number, offer)
         else:
             self.offers.wait_for(offer)
-            self._tell.say(number, f"waiting for a slice: {answer.reason}")
-            await anyio.sleep(LOOK_SECONDS)
+            self._tell.waits(number, answer.reason, self.offers.waited)
+            await anyio.sleep(max(LOOK_SECONDS, self._backend.look_seconds))
 
     def lose(self, action: Action) -> bool:
         """Strike the drill that takes the offer away on which the action would begin an attempt; False without one."""
         offer = action.offer if isinstance(action, Provision) else self.offer
         if not isinstance(action, Provision | Submit) or offer is None:
             return False
-        is_lost = rehearsed.strike_stockout(self._storage, self._job, action.number, offer)
-        if is_lost:
-            self._say_refused(action.number, offer)
-        return is_lost
+        reason = rehearsed.strike_stockout(self._storage, self._job, action.number, offer)
+        if reason is None:
+            return False
+        self.offers.refuse(offer, reason)
+        self._say_refused(action.number, offer)
+        return True
 
     def tire(self) -> None:
         """Go on to the next offer where one was waited for too long."""

@@ -11,9 +11,9 @@ import anyio
 from prefect_tpu.infra.backends import open_backend
 from prefect_tpu.infra.errors import UsageError
 from prefect_tpu.infra.launcher import history
-from prefect_tpu.infra.launcher.status import read_status
+from prefect_tpu.infra.launcher.status import StatusReader, read_status
 from prefect_tpu.infra.state import HostPhase
-from prefect_tpu.infra.storage import LocalStorage
+from prefect_tpu.infra.storage import Storage
 
 LOOK_SECONDS = 0.5
 
@@ -45,10 +45,11 @@ class Line:
     text: str
 
 
-async def lines(storage: LocalStorage, wanted: Wanted) -> AsyncGenerator[Line, None]:
+async def lines(storage: Storage, wanted: Wanted) -> AsyncGenerator[Line, None]:
     """The lines, in the order each host wrote them. Raises `UsageError` for an attempt or host that is not there."""
     job = history.read_job(storage)
     backend = open_backend(job.backend if job else "local")
+    pause = max(LOOK_SECONDS, backend.look_seconds)
     number, tail = _first(storage, wanted), wanted.tail
     while number is not None or wanted.follow:
         if number is not None:
@@ -62,12 +63,12 @@ async def lines(storage: LocalStorage, wanted: Wanted) -> AsyncGenerator[Line, N
             tail = None  # of later attempts nothing was missed
         if not wanted.follow or wanted.attempt is not None:
             return
-        number = await _next(storage, wanted, after=number or 0)
+        number = await _next(storage, wanted, pause, after=number or 0)
         if number is None:
             return
 
 
-def _first(storage: LocalStorage, wanted: Wanted) -> int | None:
+def _first(storage: Storage, wanted: Wanted) -> int | None:
     numbers = history.attempt_numbers(storage)
     if wanted.attempt is None or wanted.attempt in numbers:
         return wanted.attempt or max(numbers, default=None)
@@ -81,7 +82,7 @@ def _check_hosts(wanted: Wanted, hosts: int, attempt: int) -> None:
             raise UsageError(f"Attempt {attempt} has no host {host}: it has {hosts}, counted from 0.")
 
 
-def _is_left(storage: LocalStorage, wanted: Wanted) -> bool:
+def _is_left(storage: Storage, wanted: Wanted) -> bool:
     """Whether nobody writes and nobody is there to begin: a driver may be killed between a plan and its hosts."""
     if wanted.outlasts_drivers:
         return False
@@ -89,13 +90,14 @@ def _is_left(storage: LocalStorage, wanted: Wanted) -> bool:
     return seen.is_abandoned and all(host.phase is not HostPhase.RUNNING for host in seen.hosts)
 
 
-async def _next(storage: LocalStorage, wanted: Wanted, *, after: int) -> int | None:
+async def _next(storage: Storage, wanted: Wanted, pause: float, *, after: int) -> int | None:
     """Wait for a later attempt; None once the job has its end, or nobody is there to begin one."""
+    reader = StatusReader(storage)
     while True:
         later = [number for number in history.attempt_numbers(storage) if number > after]
         if later:
             return later[0]
-        seen = read_status(storage.url)
+        seen = reader.read()
         if seen.state.is_final or (seen.is_abandoned and not wanted.outlasts_drivers):
             return None
-        await anyio.sleep(LOOK_SECONDS)
+        await anyio.sleep(pause)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-
 from prefect_tpu.infra import layout
-from prefect_tpu.infra.errors import NoSuchJob, PlatformError, UsageError
+from prefect_tpu.infra.errors import NoSuchJob, UsageError
 from prefect_tpu.infra.job_checks import nearest
-from prefect_tpu.infra.storage import LocalStorage, open_storage
+from prefect_tpu.infra.storage import Storage, local_folder, open_storage
 
 
 def job_names(output: str) -> list[str]:
@@ -18,21 +16,19 @@ def job_names(output: str) -> list[str]:
         PlatformError: it cannot be read.
     """
     storage = open_storage(output)
-    try:
-        with os.scandir(storage.root) as found:
-            names = [entry.name for entry in found if layout.JOB_NAME.fullmatch(entry.name)]
-    except FileNotFoundError:
-        return []
-    except NotADirectoryError as exc:
-        raise UsageError(f"Output {storage.url} is no folder: name the one that holds the jobs.") from exc
-    except OSError as exc:
-        raise PlatformError(
-            f"The jobs in {storage.url} cannot be listed: {exc.strerror}. Check its permissions."
-        ) from exc
-    return sorted(name for name in names if storage.path(f"{name}/{layout.JOB}").exists())
+    names = [name for name in _children(storage) if layout.JOB_NAME.fullmatch(name)]
+    return [name for name in names if storage.changed(f"{name}/{layout.JOB}") is not None]
 
 
-def find_job(output: str, name: str) -> LocalStorage:
+def _children(storage: Storage) -> list[str]:
+    """A file in place of a folder holds nothing, which would say that there are no jobs."""
+    folder = local_folder(storage)
+    if folder is not None and folder.is_file():
+        raise UsageError(f"Output {storage.url} is no folder: name the one that holds the jobs.")
+    return storage.children("")
+
+
+def find_job(output: str, name: str) -> Storage:
     """The folder of a job. Raises `NoSuchJob`, with the nearest name, where none is called that."""
     names = job_names(output)
     if name in names:

@@ -35,9 +35,14 @@ class Driver:
     born: float
 
     @property
+    def is_here(self) -> bool:
+        """On this machine, where it can be looked at."""
+        return self.host == socket.gethostname()
+
+    @property
     def is_dead(self) -> bool:
         """Known to be gone; False where it runs, and where it is on another machine."""
-        if self.host != socket.gethostname():
+        if not self.is_here:
             return False
         try:
             is_another = abs(born(self.pid) - self.born) > SAME_SECONDS
@@ -115,6 +120,24 @@ def driver_of(storage: Storage) -> Driver | None:
     """Who drives a job, as far as one look can tell; None where nobody does and where whoever did is dead."""
     holder = _parse(storage.get(layout.LEASE))
     return None if holder is None or holder.is_dead else holder
+
+
+class Pulse:
+    """Whether a driver lives, by looking more than once: of one on another machine a single look cannot tell."""
+
+    def __init__(self, storage: Storage, clock: Callable[[], float]) -> None:
+        self._storage, self._clock = storage, clock
+        self._seen: bytes | None = None
+        self._seen_at = clock()
+
+    def driver(self) -> Driver | None:
+        """Who drives; None where nobody does, or has not renewed the lease while it was looked at for long enough."""
+        raw = self._storage.get(layout.LEASE)
+        if raw != self._seen:
+            self._seen, self._seen_at = raw, self._clock()
+        holder = _parse(raw)
+        is_silent = self._clock() - self._seen_at > LAPSED_SECONDS
+        return None if holder is None or holder.is_dead or is_silent else holder
 
 
 def _parse(raw: bytes | None) -> Driver | None:

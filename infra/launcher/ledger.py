@@ -8,7 +8,7 @@ from typing import Any
 
 from prefect_tpu.infra import layout
 from prefect_tpu.infra.contract import Event
-from prefect_tpu.infra.storage import LocalStorage
+from prefect_tpu.infra.storage import Storage
 
 WRITER = "launcher"
 
@@ -16,7 +16,7 @@ WRITER = "launcher"
 class Ledger:
     """Writes and reads the events of a job. Each object is written once."""
 
-    def __init__(self, storage: LocalStorage) -> None:
+    def __init__(self, storage: Storage) -> None:
         self._storage = storage
 
     def write(self, attempt: int, event: str, **facts: Any) -> None:
@@ -42,9 +42,9 @@ class Ledger:
         return [event for text in raw for line in text.splitlines() if (event := _event(line)) is not None]
 
     def _of(self, attempt: int, writer: str) -> list[str]:
-        folder = self._storage.path(layout.LEDGER)
-        paths = [path for path in folder.glob(f"{attempt}-{writer}-*.jsonl") if path.stem.split("-")[-1].isdecimal()]
-        return [f"{layout.LEDGER}/{path.name}" for path in sorted(paths, key=lambda p: int(p.stem.rpartition("-")[2]))]
+        begin = f"{attempt}-{writer}-"
+        mine = (name.removeprefix(begin) for name in self._storage.children(layout.LEDGER) if name.startswith(begin))
+        return [layout.ledger(attempt, writer, sequence) for sequence in layout.numbered(mine, ".jsonl")]
 
 
 def _event(line: bytes) -> dict[str, Any] | None:

@@ -11,10 +11,10 @@ from prefect_tpu.infra.launcher import checkpoints, history
 from prefect_tpu.infra.launcher.ledger import Ledger
 from prefect_tpu.infra.plan import HostPlan
 from prefect_tpu.infra.policy.failures import failure
-from prefect_tpu.infra.storage import LocalStorage
+from prefect_tpu.infra.storage import Storage, local_folder
 
 
-def end_moved(storage: LocalStorage) -> None:
+def end_moved(storage: Storage) -> None:
     """Give an attempt that began elsewhere its outcome: its hosts write there, and are not ours to follow or to end."""
     numbers = history.attempt_numbers(storage)
     if not numbers or history.read_outcome(storage, numbers[-1]) is not None:
@@ -24,15 +24,18 @@ def end_moved(storage: LocalStorage) -> None:
         history.write_outcome(storage, _lost(storage, plan))
 
 
-def _is_here(output: str, storage: LocalStorage) -> bool:
-    """The same folder, by whatever path it is reached."""
+def _is_here(output: str, storage: Storage) -> bool:
+    """The same folder, by whatever path it is reached; what lies in a bucket is reached by one name."""
+    folder = local_folder(storage)
+    if folder is None:
+        return output == storage.url
     try:
-        return os.path.samefile(output, storage.root)
+        return os.path.samefile(output, folder)
     except OSError:
         return False
 
 
-def _lost(storage: LocalStorage, plan: HostPlan) -> AttemptSummary:
+def _lost(storage: Storage, plan: HostPlan) -> AttemptSummary:
     message = f"The job's folder came here from {plan.output} while the attempt was under way there."
     return AttemptSummary(
         number=plan.attempt,

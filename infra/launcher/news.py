@@ -49,6 +49,11 @@ class Announcer:
             self._said = text
             self._tell(attempt, text=text)
 
+    def waits(self, attempt: int, reason: str, seconds: float) -> None:
+        """What a slice is awaited for: on each change, and with the time that it has lasted each minute."""
+        minutes = int(seconds // 60)
+        self.say(attempt, f"waiting for a slice{f' for {minutes} min' if minutes else ''}: {reason}")
+
     def began(self, plan: HostPlan, instead_of: str | None = None) -> None:
         hosts, devices = counted(plan.hosts, "host"), counted(plan.devices_per_host, "device")
         start = "from the beginning" if plan.restore is None else f"from step {plan.restore.step}"

@@ -1,7 +1,7 @@
 """Which offers cannot be had, why, and how long has the job waited for one?
 
-What a backend refused is remembered; what a drill made impossible stands in the drill's note, so that whoever drives
-the job next refuses it too.
+What a backend refused is remembered; what a drill made impossible stands in the drill's note, which is read at each
+look, so that whoever drives the job next refuses it too.
 """
 
 from __future__ import annotations
@@ -9,24 +9,26 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from prefect_tpu.infra.job import SliceJob
-from prefect_tpu.infra.launcher import rehearsed
 from prefect_tpu.infra.state import Offer
-from prefect_tpu.infra.storage import LocalStorage
 
 
 class Offers:
-    """The job's offers in its order, and what one driver has seen of them. `clock` gives seconds."""
+    """The job's offers in its order, and what one driver has seen of them. `clock` gives seconds.
 
-    def __init__(self, job: SliceJob, storage: LocalStorage, clock: Callable[[], float]) -> None:
+    rehearsed: what drills have made impossible, by the newest look.
+    """
+
+    def __init__(self, job: SliceJob, clock: Callable[[], float]) -> None:
         self.all = tuple(Offer(accelerator=name) for name in job.accelerators)
-        self._job, self._storage, self._clock = job, storage, clock
+        self.rehearsed: Mapping[Offer, str] = {}
+        self._job, self._clock = job, clock
         self._refused: dict[Offer, str] = {}
         self._waiting_for: Offer | None = None
         self._waiting_since = 0.0
 
     @property
     def refused(self) -> Mapping[Offer, str]:
-        return {**self._refused, **rehearsed.refused(self._storage, self._job)}
+        return {**self._refused, **self.rehearsed}
 
     @property
     def waited(self) -> float:

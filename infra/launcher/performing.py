@@ -6,7 +6,6 @@ Decides nothing itself: `step` does, over the facts that are gathered here.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 
 import anyio
 import anyio.to_thread
@@ -22,6 +21,7 @@ from prefect_tpu.infra.launcher.following import Following, follow, look
 from prefect_tpu.infra.launcher.holding import LOOK_SECONDS, Holding
 from prefect_tpu.infra.launcher.ledger import Ledger
 from prefect_tpu.infra.launcher.news import Announcer
+from prefect_tpu.infra.launcher.rehearsed import refused
 from prefect_tpu.infra.launcher.step import (
     Action,
     Attach,
@@ -36,10 +36,12 @@ from prefect_tpu.infra.launcher.step import (
     Watch,
     step,
 )
+from prefect_tpu.infra.launcher.written import Reader, Written
 from prefect_tpu.infra.plan import HostPlan, RestorePoint
+from prefect_tpu.infra.policy.capacity import lost_places, to_avoid
 from prefect_tpu.infra.policy.failures import with_saves
 from prefect_tpu.infra.state import HostPhase, JobEvent, JobState, Observation, Offer
-from prefect_tpu.infra.storage import LocalStorage
+from prefect_tpu.infra.storage import Storage
 
 PRUNE_SECONDS = 60.0
 
@@ -50,67 +52,77 @@ class Performer:
     is_leaving: the driver must go, so whatever is followed from now on is told to leave too.
     """
 
-    def __init__(
-        self, job: SliceJob, storage: LocalStorage, backend: Backend, tell: Announcer, tasks: TaskGroup
-    ) -> None:
+    def __init__(self, job: SliceJob, storage: Storage, backend: Backend, tell: Announcer, tasks: TaskGroup) -> None:
         self.job, self.storage, self._backend, self._tell, self._tasks = job, storage, backend, tell, tasks
         self.slice = Holding(job, storage, backend, tell)
         self.following: Following | None = None
         self.is_leaving = False
         self._ledger = Ledger(storage)
         self._lacking: int | None = None  # the attempt that was planned, has no host yet and no slice
-        self._outcomes: dict[int, AttemptSummary] = {}  # as they were read: none ever changes
+        self._reader = Reader(storage)
+        self._written: Written | None = None
+        self._looked = 0.0
         self._next_prune = 0.0
         self._backed_off_after = 0
 
-    def next(self) -> Action:
-        """What is due; in a rehearsal the offer of the next attempt may go just before it begins."""
+    async def look(self) -> Written:
+        """What is written down: by a new look where the last one is older than the backend wants them to be."""
+        if self._written is None or anyio.current_time() - self._looked >= self._backend.look_seconds:
+            return await self.look_anew()
+        return self._written
+
+    async def look_anew(self) -> Written:
+        """In a thread: a bucket takes its time, and the hosts are looked at meanwhile."""
+        self._looked = anyio.current_time()
+        self._written = await anyio.to_thread.run_sync(self._reader.look)
+        self.slice.offers.rehearsed = refused(self.job, self._written.notes, self._written.obeyed)
+        return self._written
+
+    async def next(self) -> Action:
+        """What is due; in a rehearsal the offer of the next attempt may go just before it begins.
+
+        What changes anything is decided by a new look: between two looks somebody may have asked for a stop.
+        """
         self.slice.tire()
-        action = step(self._view())
+        action = step(self._view(await self.look()))
+        if not isinstance(action, Watch | BackOff):
+            action = step(self._view(await self.look_anew()))
         while self.slice.lose(action):
-            action = step(self._view())
+            action = step(self._view(await self.look_anew()))
         return action
 
-    def _view(self) -> View:
-        numbers = history.attempt_numbers(self.storage)
-        first = history.first_of_round(self.storage)
-        outcomes = (self._outcome(number) for number in numbers if number >= first)
-        ended = tuple(outcome for outcome in outcomes if outcome is not None)
+    def _view(self, written: Written) -> View:
+        ended = written.ended
         return View(
             job=self.job,
             offers=self.slice.offers.all,
             ended=ended,
-            last_number=max(numbers, default=0),
+            last_number=written.last_number,
             since_last_end=time.time() - (ended[-1].ended or 0.0) if ended else 0.0,
-            live=self._live(numbers),
+            live=self._live(written),
             refused=self.slice.offers.refused,
             held=self.slice.offer,
             waited=self.slice.offers.waited,
-            is_stop_asked=history.is_stop_asked(self.storage),
+            is_stop_asked=written.is_stop_asked,
         )
 
-    def live(self) -> Live | None:
+    async def live(self) -> Live | None:
         """The attempt that has a plan and no outcome."""
-        return self._live(history.attempt_numbers(self.storage))
+        return self._live(await self.look_anew())
 
-    def _live(self, numbers: Sequence[int]) -> Live | None:
-        if not numbers or self._outcome(numbers[-1]) is not None:
+    def _live(self, written: Written) -> Live | None:
+        plan = written.live
+        if plan is None:
             return None
-        plan = history.read_plan(self.storage, numbers[-1])
         if self.following is not None:
             return self.following.live(plan)
         return Live(number=plan.attempt, accelerator=plan.accelerator, is_lacking=plan.attempt == self._lacking)
 
-    def _outcome(self, number: int) -> AttemptSummary | None:
-        """Each is read once: a job may have hundreds of attempts, and is looked at several times a second."""
-        if number not in self._outcomes and (found := history.read_outcome(self.storage, number)) is not None:
-            self._outcomes[number] = found
-        return self._outcomes.get(number)
-
-    def number(self, action: Action) -> int:
+    async def number(self, action: Action) -> int:
         """Of the attempt that the action is about."""
-        numbers = history.attempt_numbers(self.storage)
-        return action.number if isinstance(action, Provision | Submit | Attach) else numbers[-1]
+        if isinstance(action, Provision | Submit | Attach):
+            return action.number
+        return (await self.look()).last_number
 
     async def end(self) -> None:
         """End whatever lives of the attempt that is followed, and write nothing of it."""
@@ -179,13 +191,16 @@ class Performer:
     async def _follow(self, plan: HostPlan) -> None:
         is_unwanted = history.is_stop_asked(self.storage)  # then what has not begun never does
         handle = self._backend.attach(plan) if is_unwanted else await self._backend.submit(plan, self.slice.held)
-        self.following = await follow(self._backend, handle, self._tell.saw, self._tasks)
+        age = max(0.0, time.time() - self._ledger.started(plan.attempt))
+        self.following = await follow(self._backend, handle, self._tell.saw, self._tasks, age)
         if self.is_leaving:  # since before there was anybody to tell
             await self.following.tell_to_leave()
 
     async def _watch(self) -> None:
         assert self.following is not None, "step watches only what is followed"
         await self.following.news(at_most=LOOK_SECONDS)
+        if (waits := self.following.seen.waiting) is not None:
+            self._tell.waits(self.following.seen.attempt, waits.reason, self.following.waiting_for or 0.0)
         if anyio.current_time() > self._next_prune:
             self._next_prune = anyio.current_time() + PRUNE_SECONDS
             await self._prune()
@@ -199,15 +214,18 @@ class Performer:
     async def _close(self, action: Close) -> None:
         if self.following is None:  # planned, and its slice was not to be had again: nothing of it ever began
             self._tell.move(JobEvent.SUBMITTED)
-            handle = self._backend.attach(history.read_plan(self.storage, history.attempt_numbers(self.storage)[-1]))
+            plan = (await self.look()).live
+            assert plan is not None, "step closes only what lives"
+            handle = self._backend.attach(plan)
             self.following = await follow(self._backend, handle, self._tell.saw, self._tasks)
         failure = history.judge(self.storage, self.following.seen.attempt, action.failure)
         await self.following.end()
-        summary = self._summary(self.following.seen, failure)
+        seen = self.following.seen
+        summary = await anyio.to_thread.run_sync(lambda: self._summary(seen, failure))
         history.write_outcome(self.storage, summary)
         self._ledger.write(summary.number, Event.ENDED, outcome=summary.outcome, last_step=summary.last_step)
         self.following = None
-        if not isinstance(step(self._view()), Finish):
+        if not isinstance(step(self._view(await self.look_anew())), Finish):
             self._tell.move(JobEvent.RETRY_DUE)
         self._tell.ended(summary)
         await self._prune()
@@ -225,13 +243,14 @@ class Performer:
             last_step=seen.progress.step,
             saved_step=checkpoints.saved_step(self.storage, number),
             instead_of=self._ledger.instead_of(number),
+            places=lost_places(seen),
         )
 
     async def _back_off(self, action: BackOff) -> None:
-        if (last := self.number(action)) != self._backed_off_after:  # once, not at each look
+        if (last := await self.number(action)) != self._backed_off_after:  # once, not at each look
             self._backed_off_after = last
             self._tell.say(0, f"next attempt in {action.seconds:.0f} s: {action.reason}")
-        await anyio.sleep(min(LOOK_SECONDS, action.seconds))
+        await anyio.sleep(min(max(LOOK_SECONDS, self._backend.look_seconds), action.seconds))
 
     async def _finish(self, action: Finish) -> None:
         ended = history.all_ended(self.storage)
@@ -257,9 +276,10 @@ class Performer:
         return await anyio.to_thread.run_sync(lambda: checkpoints.newest_whole(self.storage, below=number))
 
     def _attempt(self, number: int, restore: RestorePoint | None = None) -> Attempt:
-        return Attempt(job=self.job, number=number, output=self.storage.url, restore=restore)
+        avoid = to_avoid(self._written.ended, time.time()) if self._written else ()
+        return Attempt(job=self.job, number=number, output=self.storage.url, restore=restore, avoid=avoid)
 
     async def _prune(self) -> None:
-        live = self.live()
-        in_use = history.read_plan(self.storage, live.number).restore if live else None
+        live = (await self.look()).live
+        in_use = live.restore if live else None
         await anyio.to_thread.run_sync(lambda: checkpoints.prune(self.storage, in_use=in_use))

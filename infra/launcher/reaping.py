@@ -1,21 +1,24 @@
-"""What did ended jobs leave on this machine? Processes that nobody wants any more, and files cut short."""
+"""What did ended jobs leave? What runs that nobody wants any more, and files cut short."""
 
 from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from prefect_tpu.infra import layout
-from prefect_tpu.infra.backends.local_processes import kill_marked, marked_below
+from prefect_tpu.infra.backends import open_backend
+from prefect_tpu.infra.backends.base import Remnant
 from prefect_tpu.infra.errors import PlatformError
+from prefect_tpu.infra.job import SliceJob
 from prefect_tpu.infra.launcher import history
 from prefect_tpu.infra.launcher.jobs import job_names
 from prefect_tpu.infra.launcher.lease import driver_of
 from prefect_tpu.infra.policy.leftovers import Leftover, Limits, why_to_end
-from prefect_tpu.infra.storage import LocalStorage, open_storage
+from prefect_tpu.infra.storage import Storage, local_folder, open_storage
 
 STALE_SECONDS = 3_600.0  # a write takes seconds; copying much data touches its folder all the time
 # Where this package writes, seen from a job's folder. All else below it is the program's, whatever it is called.
@@ -34,69 +37,67 @@ _WRITTEN_IN = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """Something that nobody wants any more: an attempt's processes, or a temporary file or folder."""
+    """Something that nobody wants any more; `end` ends or deletes it, and may be repeated."""
 
     what: str
     why: str
-    mark: str | None = None
-    path: Path | None = None
-
-    def end(self) -> None:
-        """End the processes, or delete the files. May be repeated."""
-        if self.mark is not None:
-            kill_marked(self.mark)
-        elif self.path is not None and self.path.is_dir():
-            shutil.rmtree(self.path, ignore_errors=True)
-        elif self.path is not None:
-            self.path.unlink(missing_ok=True)
+    end: Callable[[], Awaitable[None]]
 
 
-def find(output: str) -> list[Finding]:
-    """Everything below an output that may be ended or deleted, with the reason."""
-    root = open_storage(output).root
-    now = time.time()
-    return [*_processes(root, now), *_files(root, now)]
+async def find(output: str) -> list[Finding]:
+    """Everything of the jobs in an output that may be ended or deleted, with the reason."""
+    storage, now = open_storage(output), time.time()
+    found = [finding for name, jobs in _by_backend(storage).items() for finding in await _attempts(name, jobs, output)]
+    folder = local_folder(storage)
+    return found if folder is None else [*found, *_files(folder, now)]
 
 
-def _processes(root: Path, now: float) -> Iterator[Finding]:
-    for found in marked_below(str(root)):
-        folder, _, number = found.mark.rpartition("/")
-        if not number.isdecimal():
-            continue
-        facts = _facts(LocalStorage(folder), int(number), now - found.since, now)
+def _by_backend(storage: Storage) -> dict[str, list[SliceJob]]:
+    """Backend → its jobs; on this machine there may be processes of jobs whose folders are gone."""
+    found: dict[str, list[SliceJob]] = {} if local_folder(storage) is None else {"local": []}
+    for name in job_names(storage.url):
+        try:
+            job = history.read_job(storage.inside(name))
+        except PlatformError:
+            continue  # of what cannot be read nothing is known
+        if job is not None:
+            found.setdefault(job.backend, []).append(job)
+    return found
+
+
+async def _attempts(name: str, jobs: list[SliceJob], output: str) -> list[Finding]:
+    """What is left of attempts on one backend, and is not wanted."""
+    backend, found = open_backend(name), []
+    for remnant in await backend.remnants(output, jobs):
+        facts = _facts(open_storage(remnant.output), remnant)
         why = why_to_end(facts) if facts else None
         if why is not None:
-            count = len(found.pids)
-            what = f"{count} process{'es' if count > 1 else ''} of attempt {number} of job {Path(folder).name!r}"
-            yield Finding(what=what, why=why, mark=found.mark)
+            job = remnant.output.rstrip("/").rpartition("/")[2]
+            what = f"{remnant.what} of attempt {remnant.attempt} of job {job!r}"
+            found.append(Finding(what=what, why=why, end=partial(backend.forget, remnant.handle)))
+    return found
 
 
-def _facts(storage: LocalStorage, attempt: int, age: float, now: float) -> Leftover | None:
+def _facts(storage: Storage, remnant: Remnant) -> Leftover | None:
     """None where the files cannot be read: then nothing is known, and nothing is ended."""
     try:
-        has_plan = storage.get(layout.plan(attempt)) is not None
-        plan = history.read_plan(storage, attempt) if has_plan else None
-        outcome = history.read_outcome(storage, attempt)
+        plan = history.find_plan(storage, remnant.attempt)
+        outcome = history.read_outcome(storage, remnant.attempt)
         end = history.read_result(storage)
+        numbers = history.attempt_numbers(storage)
+        renewed = storage.changed(layout.LEASE) or 0.0
     except PlatformError:
         return None
     return Leftover(
-        attempt=attempt,
-        newest_attempt=max(history.attempt_numbers(storage), default=attempt),
+        attempt=remnant.attempt,
+        newest_attempt=max(numbers, default=remnant.attempt),
         limits=Limits(grace=plan.grace, orphan_after=plan.orphan_after, deadline=plan.deadline) if plan else None,
         outcome=outcome.outcome if outcome else None,
         end=end.state if end else None,
         is_driven=driver_of(storage) is not None,
-        undriven_for=min(age, now - _renewed(storage)),
-        age=age,
+        undriven_for=min(remnant.age, time.time() - renewed),
+        age=remnant.age,
     )
-
-
-def _renewed(storage: LocalStorage) -> float:
-    try:
-        return storage.path(layout.LEASE).stat().st_mtime
-    except OSError:
-        return 0.0
 
 
 def _files(root: Path, now: float) -> Iterator[Finding]:
@@ -105,7 +106,15 @@ def _files(root: Path, now: float) -> Iterator[Finding]:
     for path in (path for place in places for path in sorted(root.glob(f"{place}{layout.TEMPORARY}*"))):
         age = now - _touched(path)
         if age > STALE_SECONDS:
-            yield Finding(what=str(path), why=f"a write that was cut short {age / 3600:.0f} h ago", path=path)
+            why = f"a write that was cut short {age / 3600:.0f} h ago"
+            yield Finding(what=str(path), why=why, end=partial(_delete, path))
+
+
+async def _delete(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _touched(path: Path) -> float:

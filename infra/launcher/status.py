@@ -2,56 +2,21 @@
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, fields
-from pathlib import Path
+from dataclasses import dataclass, fields
 from typing import Any
 
-from prefect_tpu.infra import contract, layout
-from prefect_tpu.infra.contract import Activity, HostRecord, Progress, Silence
+from prefect_tpu.infra import layout
 from prefect_tpu.infra.errors import Failure, NoSuchJob
-from prefect_tpu.infra.job import AttemptSummary, JobResult
+from prefect_tpu.infra.job import AttemptSummary
 from prefect_tpu.infra.launcher import history
+from prefect_tpu.infra.launcher.host_status import HostReader, HostStatus
 from prefect_tpu.infra.launcher.lease import driver_of
-from prefect_tpu.infra.plan import HostPlan
-from prefect_tpu.infra.scratch import joined_after, read_progress
-from prefect_tpu.infra.state import HostPhase, JobState
-from prefect_tpu.infra.storage import LocalStorage
+from prefect_tpu.infra.launcher.written import Reader, Written
+from prefect_tpu.infra.state import JobState
+from prefect_tpu.infra.storage import Storage, local_folder, open_storage
 
-SILENT_AFTER_SECONDS = 20.0  # a step seldom takes longer, and people begin to wonder
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostStatus:
-    """One host of the newest attempt, by what it wrote.
-
-    silent_seconds: since its last report, once that is long; None before, and where it has never reported.
-    activity: what it does meanwhile, once its runner has looked.
-    exit_code: of its runner, by its record; None without one.
-    reason: why its record cannot be read; empty where it can or there is none.
-    """
-
-    host: int
-    phase: HostPhase
-    joined: bool = False
-    progress: Progress = field(default_factory=Progress)
-    silent_seconds: float | None = None
-    activity: Activity | None = None
-    exit_code: int | None = None
-    stop_reason: str | None = None
-    reason: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        report = self.progress
-        return {
-            **{f.name: getattr(self, f.name) for f in fields(self) if f.name != "progress"},
-            "step": report.step,
-            "first_step": report.first_step,
-            "saved_step": report.saved_step,
-            "metrics": {name: value if math.isfinite(value) else str(value) for name, value in report.metrics.items()},
-        }
+BUCKET_LOOK_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,126 +85,69 @@ def read_status(folder: str) -> JobStatus:
         NoSuchJob: there is no job.
         ContractError: a file of it is damaged, or was written by a newer version.
     """
-    storage = LocalStorage(folder)
-    job = history.read_job(storage)
-    if job is None:
-        raise NoSuchJob(f"There is no job in {storage.url}: check its name and the output.")
-    result = history.read_result(storage)
-    numbers = history.attempt_numbers(storage)
-    plan = history.read_plan(storage, numbers[-1]) if numbers else None
-    hosts = tuple(read_host(storage, plan.attempt, host) for host in range(plan.hosts)) if plan else ()
-    driver = driver_of(storage)
-    return JobStatus(
-        name=job.name,
-        output=storage.url,
-        state=JobState(result.state) if result else _state(storage, plan, hosts),
-        attempt=plan.attempt if plan else 0,
-        accelerator=plan.accelerator if plan else job.accelerators[0],
-        accelerators=job.accelerators,
-        steps=job.program.steps,
-        driver=None if driver is None else str(driver),
-        hosts=hosts,
-        attempts=history.all_ended(storage),
-        failure=result.failure if result else None,
-        value=result.value if result else None,
-        began=_changed(storage, [layout.JOB]),
-        changed=_changed(storage, _telling(plan, result)),
-    )
+    return StatusReader(open_storage(folder)).read()
 
 
-def read_host(storage: LocalStorage, attempt: int, host: int) -> HostStatus:
-    """What one host of an attempt wrote of itself."""
-    scratch = storage.path(layout.scratch(attempt, host))
-    progress = read_progress(scratch)
-    joined = joined_after(scratch) is not None or progress.step is not None
-    raw = storage.get(layout.record(attempt, host))
-    if raw is not None:
-        return _ended(host, raw, joined, progress)
-    if storage.get(layout.started(attempt, host)) is None:
-        return HostStatus(host=host, phase=HostPhase.PENDING)
-    silence = _silence(storage, attempt, host)
-    return HostStatus(
-        host=host,
-        phase=HostPhase.RUNNING,
-        joined=joined,
-        progress=progress,
-        silent_seconds=_silent_seconds(silence, scratch / contract.Scratch.PROGRESS),
-        activity=Activity(silence.activity) if silence else None,
-    )
+def pause_between_looks(storage: Storage, seconds: float) -> float:
+    """As many as somebody who watches wants; of a bucket, which counts what it is asked, not fewer than a few."""
+    return seconds if local_folder(storage) is not None else max(seconds, BUCKET_LOOK_SECONDS)
 
 
-def _ended(host: int, raw: bytes, joined: bool, progress: Progress) -> HostStatus:
-    try:
-        record = HostRecord.from_json(raw)
-    except contract.ContractError as exc:
-        return HostStatus(host=host, phase=HostPhase.ENDED, joined=joined, progress=progress, reason=str(exc))
-    return HostStatus(
-        host=host,
-        phase=HostPhase.ENDED,
-        joined=joined or record.joined_after is not None,
-        progress=record.progress,
-        exit_code=record.exit_code,
-        stop_reason=record.stop_reason,
-    )
+class StatusReader:
+    """Looks at one job again and again; what cannot have changed is read once."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self._reader, self._hosts = Reader(storage), HostReader(storage)
+
+    def read(self) -> JobStatus:
+        """How it stands now; raises as `read_status` does."""
+        storage = self._storage
+        job = history.read_job(storage)
+        if job is None:
+            raise NoSuchJob(f"There is no job in {storage.url}: check its name and the output.")
+        written = self._reader.look()
+        result = history.read_result(storage) if written.has_result else None
+        plan = written.newest
+        hosts, hosts_changed = self._hosts.read(plan) if plan else ((), 0.0)
+        driver = driver_of(storage)
+        changed = {name: storage.changed(name) or 0.0 for name in _telling(written)}
+        return JobStatus(
+            name=job.name,
+            output=storage.url,
+            state=JobState(result.state) if result else _state(written, hosts),
+            attempt=written.last_number,
+            accelerator=plan.accelerator if plan else job.accelerators[0],
+            accelerators=job.accelerators,
+            steps=job.program.steps,
+            driver=None if driver is None else str(driver),
+            hosts=hosts,
+            attempts=written.all_ended,
+            failure=result.failure if result else None,
+            value=result.value if result else None,
+            began=changed[layout.JOB],
+            changed=max(hosts_changed, *changed.values()),
+        )
 
 
-def _silence(storage: LocalStorage, attempt: int, host: int) -> Silence | None:
-    """Of a host that makes no steps; None where it is not silent, or its file cannot be read."""
-    raw = storage.get(layout.silence(attempt, host))
-    try:
-        return None if raw is None else Silence.from_json(raw)
-    except contract.ContractError:
-        return None
-
-
-def _silent_seconds(silence: Silence | None, progress: Path) -> float | None:
-    """What a runner says grows old: while others make steps it says so once."""
-    since = _since_report(progress)
-    return since if silence is None else max(silence.silent_for, since or 0.0)
-
-
-def _since_report(progress: Path) -> float | None:
-    """By the file's own time, which is this machine's where the hosts are."""
-    try:
-        since = time.time() - progress.stat().st_mtime
-    except OSError:
-        return None
-    return since if since > SILENT_AFTER_SECONDS else None
-
-
-def _state(storage: LocalStorage, plan: HostPlan | None, hosts: Sequence[HostStatus]) -> JobState:
+def _state(written: Written, hosts: Sequence[HostStatus]) -> JobState:
     """Of a job without an end."""
-    if history.is_stop_asked(storage):
+    if written.is_stop_asked:
         return JobState.STOPPING
-    ended = history.ended_of_round(storage)
-    if plan is not None and history.read_outcome(storage, plan.attempt) is None:
+    if written.live is not None:
         return JobState.RUNNING if all(host.joined for host in hosts) else JobState.STARTING
-    if not ended:
+    if not written.ended:
         return JobState.QUEUED
-    return JobState.RUNNING if ended[-1].failure is None else JobState.BACKING_OFF
+    return JobState.RUNNING if written.ended[-1].failure is None else JobState.BACKING_OFF
 
 
-def _telling(plan: HostPlan | None, result: JobResult | None) -> list[str]:
-    """The files by which people see that a job moves."""
-    names = [layout.JOB, layout.STOP, *([layout.RESULT] if result else [])]
-    if plan is None:
-        return names
-    names += [layout.plan(plan.attempt), layout.outcome(plan.attempt)]
-    for host in range(plan.hosts):
-        of_host = (layout.started(plan.attempt, host), layout.record(plan.attempt, host))
-        names += [*of_host, f"{layout.scratch(plan.attempt, host)}/{contract.Scratch.PROGRESS}"]
-    return names
-
-
-def _changed(storage: LocalStorage, names: Iterable[str]) -> float:
-    """When the youngest of these files was written; 0 where none is there."""
-    times = []
-    for name in names:
-        try:
-            times.append(storage.path(name).stat().st_mtime)
-        except OSError:  # not there yet, or gone since
-            continue
-    return max(times, default=0.0)
+def _telling(written: Written) -> list[str]:
+    """The files of the launcher by which people see that a job moves."""
+    asked = [layout.STOP] if written.is_stop_asked else []
+    end = [layout.RESULT] if written.has_result else []
+    last = written.last_number
+    begun = [layout.plan(last)] if last else []
+    return [layout.JOB, *asked, *end, *begun, *([layout.outcome(last)] if last in written.outcomes else [])]
 
 
 def _highest(steps: Iterable[int | None]) -> int | None:

@@ -26,6 +26,7 @@ class Live:
 
     observation: None until the backend was asked.
     failing_for: seconds since a host's failure was first seen, None where none was.
+    waiting_for: seconds that it has been without a slice since it was sent, None where it has one.
     stopping_for: seconds since the hosts were told to leave, None where they were not.
     is_lacking: no host of it has begun, and its slice could not be taken.
     """
@@ -35,6 +36,7 @@ class Live:
     observation: Observation | None = None
     is_lacking: bool = False
     failing_for: float | None = None
+    waiting_for: float | None = None
     stopping_for: float | None = None
 
 
@@ -135,6 +137,8 @@ def _of_live_attempt(view: View, live: Live) -> Action:
         return Attach(number=live.number) if lack is None else Close(failure=lack)
     if seen.has_ended or _is_settled(live) or _is_beyond_grace(view, live) or _has_nothing_to_save(live, seen):
         return Close(failure=classify(seen) or _never_left(view, seen))
+    if too_long := _waits_too_long(view, live, seen):
+        return Close(failure=too_long)
     if view.is_stop_asked and live.stopping_for is None:
         return TellToLeave()
     return Watch()
@@ -156,22 +160,37 @@ def _waited_too_long(view: View) -> Failure | None:
     return failure(FailureKind.NO_CAPACITY, f"No slice within {view.job.provision_timeout:.0f} s (provision_timeout).")
 
 
+def _waits_too_long(view: View, live: Live, seen: Observation) -> Failure | None:
+    """It was sent, and its slice has not come: the next offer has its turn."""
+    if seen.waiting is None or (live.waiting_for or 0.0) <= view.job.provision_timeout:
+        return None
+    message = (
+        f"No slice of {live.accelerator} within {view.job.provision_timeout:.0f} s (provision_timeout): it waited for"
+        f" {seen.waiting.reason.rstrip('.')}."
+    )
+    return failure(FailureKind.NO_CAPACITY, message)
+
+
 def _never_left(view: View, seen: Observation) -> Failure | None:
     """Hosts that were told to leave and did not are ended from outside: never a success."""
     if seen.has_ended:
         return None
     kind = FailureKind.STOPPED if view.is_stop_asked else FailureKind.PREEMPTED
+    if all(host.phase is HostPhase.PENDING for host in seen.hosts):
+        return failure(kind, "The attempt was told to end before any of its hosts began.")
     return failure(kind, "The hosts were told to leave and did not within their grace, so they were ended.")
 
 
 def _is_settled(live: Live) -> bool:
-    """A host failed, and what the others may still say is a consequence: they had their time, or the cause is known.
+    """The attempt cannot go on, or a host failed and what the others may still say is a consequence.
 
-    Hosts that were told to leave get their grace instead: they are saving.
+    They had their time, or the cause is known. Hosts that were told to leave get their grace instead: they are saving.
     """
-    if live.failing_for is None or live.observation is None or _is_leaving(live):
+    if live.observation is None or _is_leaving(live):
         return False
-    return live.failing_for >= SETTLE_SECONDS or is_decided(live.observation)
+    if live.observation.cause is not None:
+        return True
+    return live.failing_for is not None and (live.failing_for >= SETTLE_SECONDS or is_decided(live.observation))
 
 
 def _has_nothing_to_save(live: Live, seen: Observation) -> bool:
@@ -196,9 +215,13 @@ def _after_end(view: View) -> Action:
     assert cause is not None, "a succeeded attempt is the job's end"
     if cause.kind is FailureKind.STOPPED:
         return Finish(state=JobState.STOPPED, failure=cause)
-    if _is_capacity(view) and _has_other_offer(view):
+    if _in_vain(view) and _has_untried_offer(view):
         return _begin(view)  # at once, whatever the budget: nothing of the attempt's own went wrong
-    decision = restarts.after(view.ended, max_preemptions=view.job.max_preemptions, max_failures=view.job.max_failures)
+    job = view.job
+    budget = restarts.Budget(
+        max_preemptions=job.max_preemptions, max_failures=job.max_failures, provision_timeout=job.provision_timeout
+    )
+    decision = restarts.after(view.ended, budget)
     if isinstance(decision, restarts.GiveUp):
         return Finish(state=JobState.FAILED, failure=cause)
     left = decision.wait_seconds - view.since_last_end
@@ -211,19 +234,19 @@ def _begin(view: View) -> Action:
         return Submit(number=number)
     if too_long := _waited_too_long(view):
         return Finish(state=JobState.FAILED, failure=too_long)
-    last_failed = next((o for o in view.offers if view.ended and o.accelerator == view.ended[-1].accelerator), None)
-    chosen = capacity.choose(view.offers, view.refused, last_failed if _is_capacity(view) else None)
+    chosen = capacity.choose(view.offers, view.refused, _in_vain(view))
     if isinstance(chosen, Failure):
         return Finish(state=JobState.FAILED, failure=chosen)
     return Provision(number=number, offer=chosen)
 
 
-def _has_other_offer(view: View) -> bool:
-    tried = Offer(accelerator=view.ended[-1].accelerator)
-    return any(offer not in view.refused and offer != tried for offer in view.offers)
+def _has_untried_offer(view: View) -> bool:
+    return any(offer not in view.refused for offer in set(view.offers) - set(_in_vain(view)))
 
 
-def _is_capacity(view: View) -> bool:
-    """Only an offer whose slice could not be had counts as failed; a preempted one is tried first again."""
-    cause = view.ended[-1].failure if view.ended else None
-    return cause is not None and cause.kind in restarts.CAPACITY
+def _in_vain(view: View) -> tuple[Offer, ...]:
+    """What the last attempts asked for without getting it, oldest first.
+
+    Only an offer whose slice could not be had counts; a preempted one is tried first again.
+    """
+    return tuple(Offer(accelerator=attempt.accelerator) for attempt in capacity.in_a_row(view.ended))

@@ -10,7 +10,7 @@ from prefect_tpu.infra import layout
 from prefect_tpu.infra.contract import HostRecord, ResultInfo
 from prefect_tpu.infra.errors import PlatformError
 from prefect_tpu.infra.launcher import history
-from prefect_tpu.infra.storage import LocalStorage, Storage
+from prefect_tpu.infra.storage import Storage
 
 LEADER = 0
 MOST_REPEATED_BYTES = 64 * 2**10  # a larger value stays where it lies: results are read, logged and kept elsewhere
@@ -26,7 +26,7 @@ def read(storage: Storage, attempt: int) -> Any:
     if info.encoding == "json" and info.bytes <= MOST_REPEATED_BYTES:
         return json.loads(raw, parse_constant=str)  # "NaN" as text: a number of no value is none in strict JSON
     kind = "a JSON value" if info.encoding == "json" else "a pickled value"
-    return f"{kind} of {info.bytes} bytes in {storage.url}/{name}"
+    return f"{kind} of {info.bytes} bytes in {storage.where(name)}"
 
 
 def load(storage: Storage, attempt: int, host: int = LEADER) -> Any:
@@ -42,7 +42,7 @@ def load(storage: Storage, attempt: int, host: int = LEADER) -> Any:
     return cloudpickle.loads(raw)
 
 
-def gather(storage: LocalStorage, attempt: int) -> list[Any]:
+def gather(storage: Storage, attempt: int) -> list[Any]:
     """The values of all hosts, the leader's first."""
     return [load(storage, attempt, host) for host in range(history.read_plan(storage, attempt).hosts)]
 

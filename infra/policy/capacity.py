@@ -1,4 +1,4 @@
-"""Which offer next? Ordered offers and what was refused → the next one, or give up with all reasons."""
+"""Which offer next, and which places not? Offers and what came of them → the next one, or give up with all reasons."""
 
 from __future__ import annotations
 
@@ -6,16 +6,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from prefect_tpu.infra.errors import Failure, FailureKind
+from prefect_tpu.infra.job import AttemptSummary
 from prefect_tpu.infra.policy.failures import failure
-from prefect_tpu.infra.state import Offer
+from prefect_tpu.infra.state import Observation, Offer
 
 REFUSED_ADVICE = (
     "Waiting does not help: choose a smaller accelerator, name others too, or raise the limit that is named."
 )
 
 
-def choose(offers: Sequence[Offer], refused: Mapping[Offer, str], last_failed: Offer | None = None) -> Offer | Failure:
-    """The first offer that was not refused; one that has just failed is tried last.
+CAPACITY = frozenset({FailureKind.NO_CAPACITY, FailureKind.UNSCHEDULABLE, FailureKind.NO_QUOTA})
+AVOID_SECONDS = 1_800.0  # by then a platform has mended or replaced the machine that it took away
+MOST_AVOIDED = 8  # more would leave no place to go to
+
+
+def choose(offers: Sequence[Offer], refused: Mapping[Offer, str], in_vain: Sequence[Offer] = ()) -> Offer | Failure:
+    """The first offer that was not refused; those tried `in_vain`, oldest first, come last, in that order.
 
     Returns a `Failure` that lists why each was refused where none is left.
     """
@@ -24,4 +30,33 @@ def choose(offers: Sequence[Offer], refused: Mapping[Offer, str], last_failed: O
         reasons = [f"{offer.accelerator}: {refused[offer]}" for offer in offers]
         none = failure(FailureKind.NO_CAPACITY, "No slice is to be had. " + " ".join(reasons), evidence=reasons)
         return replace(none, advice=REFUSED_ADVICE)
-    return min(open_offers, key=lambda offer: (offer == last_failed, offers.index(offer)))
+    tried = {offer: position for position, offer in enumerate(in_vain)}
+    return min(open_offers, key=lambda offer: (tried.get(offer, -1), offers.index(offer)))
+
+
+def in_a_row(ended: Sequence[AttemptSummary]) -> tuple[AttemptSummary, ...]:
+    """The last attempts, as far back as none of them had a slice; oldest first."""
+    count = 0
+    for attempt in reversed(ended):
+        if attempt.failure is None or attempt.failure.kind not in CAPACITY:
+            break
+        count += 1
+    return tuple(ended[len(ended) - count :])
+
+
+def to_avoid(ended: Sequence[AttemptSummary], now: float) -> tuple[str, ...]:
+    """Places that this round's attempts lost hosts on not long ago, the newest first.
+
+    Whether another place may be had the backend decides; `now` is by the clock of the attempts' ends.
+    """
+    recent = [
+        attempt for attempt in reversed(ended) if attempt.ended is not None and now - attempt.ended <= AVOID_SECONDS
+    ]
+    places = dict.fromkeys(place for attempt in recent for place in attempt.places)
+    return tuple(places)[:MOST_AVOIDED]
+
+
+def lost_places(seen: Observation) -> tuple[str, ...]:
+    """Where an attempt lost hosts: those the platform ended, and those that are gone without a word."""
+    ended = (host for host in seen.hosts if host.cause is not None or (host.has_ended and host.record is None))
+    return tuple(dict.fromkeys(host.place for host in ended if host.place and not host.is_consequence))

@@ -1,4 +1,4 @@
-"""May the processes of an attempt be ended, and why? Only those that nobody can want any more."""
+"""May what is left of an attempt be ended, and why? Only those that nobody can want any more."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leftover:
-    """What is known of an attempt that has processes on this machine.
+    """What is known of an attempt of which something is still there: processes, or objects of a cluster.
 
     limits: None where its plan is gone.
     outcome: how the attempt ended; None where it has no outcome.
     end: how its job ended; None where it has no end.
     is_driven: somebody drives the job, as far as can be told.
-    undriven_for: seconds since the lease was renewed last, at most those since its processes began.
-    age: seconds since the first of its processes began.
+    undriven_for: seconds since the lease was renewed last, at most those since it began.
+    age: seconds since the first of it began.
     """
 
     attempt: int

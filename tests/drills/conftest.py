@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 
 from prefect_tpu.infra import contract, layout
-from prefect_tpu.infra.backends.local_slices import LocalSlices, SliceLock, data_folder
+from prefect_tpu.infra.backends.local_slices import LocalSlices, SliceLock
 from prefect_tpu.infra.job import JobResult
 from prefect_tpu.infra.launcher.history import attempt_numbers
+from prefect_tpu.infra.places import data_folder
 from prefect_tpu.infra.request import Request, prepare
 from prefect_tpu.infra.storage import LocalStorage
 from prefect_tpu.infra.summary import drills_without_effect

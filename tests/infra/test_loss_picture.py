@@ -22,8 +22,9 @@ def result(output: str) -> JobResult:
 def test_a_loss_is_drawn(storage: LocalStorage) -> None:
     lines = [f'{{"event":"step","step":{step},"loss":{1 / (step + 1)}}}\n' for step in range(3)]
     storage.put(layout.ledger(1, LEADER, 0), "".join(lines).encode())
-    path = draw_loss(result(storage.url))
-    assert path == storage.path(PICTURE) and path.read_bytes().startswith(b"\x89PNG")
+    picture = draw_loss(result(storage.url))
+    assert picture is not None and picture.where == str(storage.path(PICTURE))
+    assert picture.png.startswith(b"\x89PNG") and storage.get(PICTURE) == picture.png
 
 
 def test_no_picture_without_a_finite_loss(storage: LocalStorage) -> None:

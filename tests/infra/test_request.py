@@ -33,7 +33,12 @@ def test_a_job_is_prepared_again_as_it_was(tmp_path: Path) -> None:
         ({"accelerators": ("v6e-15",)}, "v6e-15"),
         ({"program": "no-such-program"}, "is no program"),
         ({"program": "payload:abc:main"}, "names no payload"),
-        ({"output": "gs://bucket/jobs"}, "give a folder of this machine"),
+        ({"output": "s3://bucket/jobs"}, "is not supported: give a folder of this machine"),
+        ({"output": "gs://bucket/jobs"}, "is no folder of this machine, where hosts of backend 'local' write"),
+        (
+            {"accelerators": ("l4",), "settings": {"slices": 2}},
+            "2 slices of 'l4' are not to be had on one machine",
+        ),
         ({"settings": {"drills": ("kill@step=3,host=4",)}}, "host=4' strikes no host .v6e-16 has 4, v6e-4 has 1"),
         ({"settings": {"drills": ("explode@step=3",)}}, "preempt, kill, fail"),
         ({"settings": {"drills": ("hang@step=3",), "stall_timeout": None}}, "'hang@step=3,host=0' would never end"),

@@ -16,8 +16,9 @@ import psutil
 from prefect_server import wait_for
 
 from prefect_tpu.infra import layout
-from prefect_tpu.infra.backends.local_slices import LocalSlices, data_folder
+from prefect_tpu.infra.backends.local_slices import LocalSlices
 from prefect_tpu.infra.contract import Env
+from prefect_tpu.infra.places import data_folder
 
 COUNTER = Path(__file__).parent.parent / "programs" / "counter.py"
 PROGRAM = f"{COUNTER}:main"

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from prefect_tpu.infra.backends.local_slices import LocalSlices, data_folder
+from prefect_tpu.infra.backends.local_slices import LocalSlices
+from prefect_tpu.infra.places import data_folder
 
 pytestmark = [pytest.mark.slices, pytest.mark.timeout(150)]
 

@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 
-from prefect_tpu.flows.shell import checks, machine_checks, prefect_checks
-from prefect_tpu.flows.shell.checks import Verdict, at_least, look_at_all, ok
+from prefect_tpu.flows.shell import machine_checks, prefect_checks
+from prefect_tpu.flows.shell.checks import look_at_all
 from prefect_tpu.flows.shell.doctor import shown
-from prefect_tpu.infra.backends.local_slices import LocalSlices, data_folder
-from prefect_tpu.infra.contract import Env
+from prefect_tpu.infra.checks import Check, Verdict, at_least, fail, ok
 
 
 def test_checks_answer_in_their_order_and_none_holds_up_the_others() -> None:
@@ -36,7 +35,7 @@ def test_a_number_that_should_be_large(value: float, verdict: str) -> None:
 
 
 def test_every_line_has_its_verdict_and_its_advice_below() -> None:
-    said = shown([ok("python", "3.11"), checks.fail("memory", "none", "Buy some.")]).splitlines()
+    said = shown([ok("python", "3.11"), fail("memory", "none", "Buy some.")]).splitlines()
     assert said == ["ok    python  3.11", "fail  memory  none", "              → Buy some."]
 
 
@@ -57,28 +56,11 @@ def test_packages_that_are_too_old(requirement: str, installed: str | None, says
 def test_the_output_is_tried_and_left_as_it_was(tmp_path: Path) -> None:
     assert machine_checks.writable(str(tmp_path / "new/jobs")).verdict is Verdict.OK
     assert list(tmp_path.iterdir()) == []
-    (tmp_path / "file").touch()
-    assert machine_checks.disk(str(tmp_path)).name == "disk"
     assert machine_checks.writable("/proc/jobs").verdict is Verdict.FAIL
 
 
-def test_slices_are_counted_and_their_owners_named(tmp_path: Path) -> None:
-    environment = {"XDG_DATA_HOME": str(tmp_path), Env.SLICES: "2"}
-    assert machine_checks.slices(environment).found == "2 lent, 2 free"
-    lent = LocalSlices(data_folder(environment) / "slices", 2)
-    first, second = lent.take("digits"), lent.take("mnist")
-    assert not isinstance(first, str) and not isinstance(second, str)
-    assert machine_checks.slices(environment).found == "2 lent, 0 free, taken by job 'digits', job 'mnist'"
-    lent.give_back(first)
-    assert machine_checks.slices(environment).verdict is Verdict.OK
-    again = lent.take("third")
-    assert not isinstance(again, str), "looking takes nothing"
-    lent.give_back(again)
-    lent.give_back(second)
-
-
 @pytest.mark.parametrize("check", [machine_checks.python, machine_checks.packages, machine_checks.cpus])
-def test_what_runs_these_tests_is_fit(check: Callable[[], checks.Check]) -> None:
+def test_what_runs_these_tests_is_fit(check: Callable[[], Check]) -> None:
     assert check().verdict is not Verdict.FAIL
 
 

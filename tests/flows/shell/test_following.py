@@ -8,8 +8,9 @@ from prefect_tpu.flows.shell.following import changes, follow_while_driven
 from prefect_tpu.infra.errors import FailureKind
 from prefect_tpu.infra.job import AttemptSummary, Program, SliceJob
 from prefect_tpu.infra.launcher import history
+from prefect_tpu.infra.launcher.host_status import HostStatus
 from prefect_tpu.infra.launcher.news import News
-from prefect_tpu.infra.launcher.status import HostStatus, JobStatus
+from prefect_tpu.infra.launcher.status import JobStatus
 from prefect_tpu.infra.policy.failures import failure
 from prefect_tpu.infra.state import HostPhase, JobState
 from prefect_tpu.infra.storage import LocalStorage

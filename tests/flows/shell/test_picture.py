@@ -11,7 +11,8 @@ from rich.console import Console, RenderableType
 from prefect_tpu.flows.shell.picture import picture, silent
 from prefect_tpu.flows.shell.progress import Pace
 from prefect_tpu.infra.contract import Activity, Progress
-from prefect_tpu.infra.launcher.status import HostStatus, JobStatus
+from prefect_tpu.infra.launcher.host_status import HostStatus
+from prefect_tpu.infra.launcher.status import JobStatus
 from prefect_tpu.infra.state import HostPhase, JobState
 
 RUNNING = tuple(

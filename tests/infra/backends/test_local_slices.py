@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from prefect_tpu.infra.backends.local_slices import LocalSlices, SliceLock, data_folder, slice_count, whole_number
+from prefect_tpu.infra.backends.local_slices import LocalSlices, SliceLock, slice_count, whole_number
 from prefect_tpu.infra.errors import PlatformError, UsageError
 
 WAITS = "import sys; sys.stdin.read()"
@@ -98,8 +98,6 @@ def test_a_folder_that_cannot_be_made_is_the_platforms_refusal(tmp_path: Path) -
 
 
 def test_settings_of_this_machine() -> None:
-    assert data_folder({"XDG_DATA_HOME": "/data"}) == Path("/data/prefect-tpu")
-    assert data_folder({}).parts[-3:] == (".local", "share", "prefect-tpu")
     assert slice_count({}) == 1
     assert slice_count({"PREFECT_TPU_LOCAL_SLICES": "3"}) == 3
     assert whole_number({}, "N", default=7) == 7

@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from prefect_tpu.infra.backends.local_slices import LocalSlices, SliceLock, data_folder
+from prefect_tpu.infra.backends.local_slices import LocalSlices, SliceLock
 from prefect_tpu.infra.errors import Conflict, FailureKind, PlatformError
 from prefect_tpu.infra.job import JobResult, SliceJob
 from prefect_tpu.infra.launcher import history
 from prefect_tpu.infra.launcher.driving import driving
 from prefect_tpu.infra.launcher.lease import Lease
 from prefect_tpu.infra.launcher.news import News
+from prefect_tpu.infra.places import data_folder
 from prefect_tpu.infra.policy.failures import failure
 from prefect_tpu.infra.storage import LocalStorage
 

@@ -7,10 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from prefect_tpu.infra.job import SliceJob
-from prefect_tpu.infra.launcher import rehearsed
 from prefect_tpu.infra.launcher.offers import Offers
 from prefect_tpu.infra.state import Offer
-from prefect_tpu.infra.storage import LocalStorage
 
 A, B = Offer(accelerator="v6e-16"), Offer(accelerator="cpu")
 
@@ -28,9 +26,9 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def offers_of(storage: LocalStorage, make_job: Callable[..., SliceJob], clock: Clock) -> Callable[..., Offers]:
+def offers_of(make_job: Callable[..., SliceJob], clock: Clock) -> Callable[..., Offers]:
     def make(*accelerators: str, **changes: object) -> Offers:
-        return Offers(make_job(accelerators=accelerators, provision_timeout=10.0, **changes), storage, clock)
+        return Offers(make_job(accelerators=accelerators, provision_timeout=10.0, **changes), clock)
 
     return make
 
@@ -40,12 +38,10 @@ def test_nothing_is_refused_at_first(offers_of: Callable[..., Offers]) -> None:
     assert (offers.all, offers.refused, offers.waited, offers.tire()) == ((A, B), {}, 0.0, None)
 
 
-def test_what_a_drill_took_is_refused_too(
-    offers_of: Callable[..., Offers], storage: LocalStorage, make_job: Callable[..., SliceJob]
-) -> None:
-    offers = offers_of("v6e-16", "cpu", drills=("stockout@start",))
+def test_what_a_drill_took_is_refused_too(offers_of: Callable[..., Offers]) -> None:
+    offers = offers_of("v6e-16", "cpu")
     offers.refuse(B, "too large.")
-    assert rehearsed.strike_stockout(storage, make_job(drills=("stockout@start",)), 1, A)
+    offers.rehearsed = {A: "drill stockout@start,host=0: no capacity."}
     assert offers.refused == {A: "drill stockout@start,host=0: no capacity.", B: "too large."}
 
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import anyio
 import pytest
 
 from prefect_tpu.infra import layout
@@ -16,7 +17,8 @@ from prefect_tpu.infra.contract import Env
 from prefect_tpu.infra.job import AttemptSummary, SliceJob
 from prefect_tpu.infra.launcher import history
 from prefect_tpu.infra.launcher.lease import Lease
-from prefect_tpu.infra.launcher.reaping import STALE_SECONDS, find
+from prefect_tpu.infra.launcher.reaping import STALE_SECONDS, Finding
+from prefect_tpu.infra.launcher.reaping import find as find_there
 from prefect_tpu.infra.plan import HostPlan
 from prefect_tpu.infra.storage import LocalStorage
 
@@ -42,6 +44,14 @@ def process(begun: LocalStorage) -> Iterator[subprocess.Popen[bytes]]:
         popen.kill()
 
 
+def find(output: str) -> list[Finding]:
+    return anyio.run(find_there, output)
+
+
+def end(finding: Finding) -> None:
+    anyio.run(finding.end)
+
+
 def output_of(storage: LocalStorage) -> str:
     return str(storage.root.parent)
 
@@ -53,9 +63,9 @@ def test_a_process_of_an_ended_attempt(begun: LocalStorage, process: subprocess.
     assert found.what == "1 process of attempt 3 of job 'digits'"
     assert found.why == "the attempt has ended (succeeded)"
     assert find(f"{output_of(begun)}/digi") == [], "another output"
-    found.end()
+    end(found)
     assert process.wait() == -9
-    found.end()
+    end(found)
     assert find(output_of(begun)) == []
 
 
@@ -83,13 +93,13 @@ def test_old_halves_of_files_are_deleted_and_young_ones_not(begun: LocalStorage)
     old = time.time() - 2 * STALE_SECONDS
     for path in (half, stranger, data):
         os.utime(path, (old, old))
-    assert [found.path for found in find(output_of(begun))] == [half], "data is still being copied"
+    assert [found.what for found in find(output_of(begun))] == [str(half)], "data is still being copied"
     os.utime(data / "part", (old, old))
     found = find(output_of(begun))
-    assert [finding.path for finding in found] == [data, half]
+    assert [finding.what for finding in found] == [str(data), str(half)]
     assert "a write that was cut short 2 h ago" in found[0].why
     for finding in found:
-        finding.end()
+        end(finding)
     assert (data.exists(), half.exists(), young.exists(), stranger.exists()) == (False, False, True, True)
 
 
@@ -112,7 +122,7 @@ def old(path: Path) -> Path:
 )
 def test_a_write_cut_short_is_found_wherever_this_package_writes(begun: LocalStorage, name: str) -> None:
     half = old(begun.path(name).parent / f"{layout.TEMPORARY}half")
-    assert [found.path for found in find(output_of(begun))] == [half]
+    assert [found.what for found in find(output_of(begun))] == [str(half)]
 
 
 @pytest.mark.parametrize(

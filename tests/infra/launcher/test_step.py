@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -30,7 +31,7 @@ from prefect_tpu.infra.launcher.step import (
     step,
 )
 from prefect_tpu.infra.policy.failures import failure
-from prefect_tpu.infra.state import HostObservation, HostPhase, JobState, Observation, Offer
+from prefect_tpu.infra.state import Cause, HostObservation, HostPhase, JobState, Observation, Offer, Waiting
 
 JOB = SliceJob(
     name="digits",
@@ -58,9 +59,18 @@ TOLD = left(1, ExitCode.PREEMPTED, stop_reason="notice")
 RAISED = left(1, ExitCode.PROGRAM_RAISED)
 
 
-def live(*hosts: HostObservation, **changes: Any) -> Live:
-    seen = Observation(attempt=4, hosts=hosts) if hosts else None
+NO_IMAGE = Cause(kind=FailureKind.IMAGE, message="no such image")
+
+
+def live(*hosts: HostObservation, cause: Cause | None = None, **changes: Any) -> Live:
+    seen = Observation(attempt=4, hosts=hosts, cause=cause) if hosts else None
     return Live(number=4, accelerator="v6e-16", observation=seen, **changes)
+
+
+def waiting(seconds: float, **changes: Any) -> Live:
+    """Sent so long ago, and without a slice."""
+    seen = Observation(attempt=4, hosts=(PENDING, PENDING), waiting=Waiting(reason="16 chips in use."))
+    return Live(number=4, accelerator="v6e-16", observation=seen, waiting_for=seconds, **changes)
 
 
 def ended(kind: FailureKind | None, number: int = 3, saved: int | None = None) -> AttemptSummary:
@@ -68,6 +78,11 @@ def ended(kind: FailureKind | None, number: int = 3, saved: int | None = None) -
         number=number, accelerator="v6e-16", started=0.0, ended=1.0, outcome="x", saved_step=saved,
         failure=kind and failure(kind, "it happened"),
     )  # fmt: skip
+
+
+def elsewhere(kind: FailureKind, at: float = 1.0) -> AttemptSummary:
+    """On the second offer, ended so many seconds after the first began."""
+    return replace(ended(kind, number=4), accelerator="v5e-16", ended=at)
 
 
 def view(**changes: Any) -> View:
@@ -118,6 +133,18 @@ TABLE: dict[str, tuple[View, type[Action], dict[str, object]]] = {
         view(live=live(RUNNING, PENDING, stopping_for=0.0), is_stop_asked=True), Watch, {}),
     "all ended before the stop reached them": (
         view(live=live(DONE), is_stop_asked=True), Close, {"failure": None}),
+    # it was sent, and its slice is not there yet
+    "it waits for its slice": (view(live=waiting(LONG)), Watch, {}),
+    "it waited for too long": (view(live=waiting(LONG + 1)), Close, {}),
+    "it waits, stop asked": (view(live=waiting(9.0), is_stop_asked=True), TellToLeave, {}),
+    "it waits, told to leave": (view(live=waiting(9.0, stopping_for=0.0), is_stop_asked=True), Close, {}),
+    "it cannot go on": (view(live=live(PENDING, RUNNING, cause=NO_IMAGE)), Close, {}),
+    "it cannot go on, though all run": (view(live=live(RUNNING, RUNNING, cause=NO_IMAGE)), Close, {}),
+    "it cannot go on, and its hosts are saving": (
+        view(live=live(RUNNING, TOLD, cause=NO_IMAGE, failing_for=0.0)), Watch, {}),
+    "it cannot go on, and its hosts never leave": (
+        view(live=live(RUNNING, TOLD, cause=NO_IMAGE, failing_for=BEYOND_GRACE)), Close, {}),
+    "it cannot go on, stop asked": (view(live=live(RUNNING, cause=NO_IMAGE), is_stop_asked=True), Close, {}),
     # an attempt has ended
     "succeeded": (view(ended=(ended(None),), held=A), Finish, {"state": JobState.SUCCEEDED, "failure": None}),
     "succeeded though a stop was asked": (
@@ -132,6 +159,19 @@ TABLE: dict[str, tuple[View, type[Action], dict[str, object]]] = {
         view(ended=(ended(FailureKind.NO_CAPACITY),)), Provision, {"offer": B}),
     "no capacity, and no budget": (
         view(ended=(LOST, LOST, ended(FailureKind.NO_CAPACITY)), refused={A: "no"}), Provision, {"offer": B}),
+    "no capacity of all of them in turn": (
+        view(ended=(ended(FailureKind.NO_CAPACITY), elsewhere(FailureKind.NO_CAPACITY)), since_last_end=2.0),
+        BackOff, {"seconds": 8.0}),
+    "no capacity of all of them in turn, waited": (
+        view(ended=(ended(FailureKind.NO_CAPACITY), elsewhere(FailureKind.NO_CAPACITY)), since_last_end=10.0),
+        Provision, {"offer": A}),
+    "no capacity of all of them for too long": (
+        view(ended=(ended(FailureKind.NO_CAPACITY), elsewhere(FailureKind.NO_CAPACITY, LONG)), since_last_end=99.0),
+        Finish, {"state": JobState.FAILED}),
+    "no quota: the other offer": (view(ended=(ended(FailureKind.NO_QUOTA),)), Provision, {"offer": B}),
+    "no quota of the only offer": (
+        view(ended=(ended(FailureKind.NO_QUOTA),), offers=(A,)), Finish, {"state": JobState.FAILED}),
+    "no image": (view(ended=(ended(FailureKind.IMAGE),)), Finish, {"state": JobState.FAILED}),
     "no capacity of the only offer": (
         view(ended=(ended(FailureKind.NO_CAPACITY),), offers=(A,), since_last_end=2.0), BackOff, {"seconds": 3.0}),
     "no capacity, and none of the others": (
@@ -163,6 +203,21 @@ def test_hosts_that_never_left_are_no_success(is_stop_asked: bool, kind: Failure
     action = step(view(live=live(DONE, RUNNING, stopping_for=BEYOND_GRACE), is_stop_asked=is_stop_asked))
     assert isinstance(action, Close) and action.failure is not None
     assert action.failure.kind is kind
+
+
+def test_a_slice_that_does_not_come_in_time_is_named_with_what_it_waited_for() -> None:
+    action = step(view(live=waiting(LONG + 1)))
+    assert isinstance(action, Close) and action.failure is not None and action.failure.kind is FailureKind.NO_CAPACITY
+    assert action.failure.message == (
+        "No slice of v6e-16 within 86400 s (provision_timeout): it waited for 16 chips in use."
+    )
+
+
+@pytest.mark.parametrize("is_stop_asked", [True, False])
+def test_what_was_told_to_end_before_it_began_is_said_to_be_that(is_stop_asked: bool) -> None:
+    action = step(view(live=waiting(9.0, stopping_for=0.0), is_stop_asked=is_stop_asked))
+    assert isinstance(action, Close) and action.failure is not None
+    assert action.failure.message == "The attempt was told to end before any of its hosts began."
 
 
 # -- a random backend ------------------------------------------------------------------------------
