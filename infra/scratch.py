@@ -7,11 +7,13 @@ from __future__ import annotations
 import faulthandler
 import json
 import os
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
+from itertools import count, takewhile
 from pathlib import Path
 from typing import Any
 
-from prefect_tpu.infra import contract
+from prefect_tpu.infra import contract, layout
 from prefect_tpu.infra.contract import STACKS_SIGNAL, Event, Progress, Scratch
 
 JOINED_WITHIN_BYTES = 65_536  # hosts meet before they report much
@@ -57,6 +59,12 @@ class HostProgress:
         except contract.ContractError:
             data = {}
         return cls(progress=_progress(data), joined=bool(data.get("joined")))
+
+
+def read_log(get: Callable[[str], bytes | None], attempt: int, host: int) -> Iterator[bytes]:
+    """What a host's runner told of its program's output, part by part; `get` reads a name of the job's folder."""
+    parts = (get(layout.log_part(attempt, host, number)) for number in count())
+    return (part for part in takewhile(lambda part: part is not None, parts) if part is not None)
 
 
 def _step(value: object) -> int | None:

@@ -1,0 +1,94 @@
+"""What a program writes arrives once and in order: in the log, and of a pod at its own output too."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from prefect_tpu.infra import layout
+from prefect_tpu.infra.host.output import PART_BYTES, SHIP_SECONDS, LogFile, LogParts
+from prefect_tpu.infra.scratch import read_log
+from prefect_tpu.infra.storage import LocalStorage
+
+
+def log(storage: LocalStorage) -> bytes:
+    return b"".join(read_log(storage.get, 2, 1))
+
+
+class Program:
+    """What has the writing end of an output."""
+
+    def __init__(self, parts: LogParts) -> None:
+        self.parts, self._end = parts, os.dup(parts.descriptor)
+        parts.started()
+
+    def write(self, text: bytes) -> None:
+        rest = memoryview(text)
+        while rest:
+            rest = rest[os.write(self._end, rest) :]
+
+    def end(self) -> None:
+        os.close(self._end)
+        self.parts.ended()
+
+
+@pytest.fixture
+def program(storage: LocalStorage, tmp_path: Path) -> Iterator[Program]:
+    yield Program(LogParts(storage, tmp_path / "scratch", 2, 1))
+
+
+def test_where_the_output_is_a_folder_the_log_is_a_file_that_is_added_to(tmp_path: Path) -> None:
+    path = tmp_path / "hosts" / "0" / "log"
+    for text in ("one", "two"):
+        output = LogFile(path)
+        subprocess.run([sys.executable, "-c", f"print({text!r})"], stdout=output.descriptor, check=True)
+        output.started()
+    assert path.read_text() == "one\ntwo\n"
+
+
+def test_a_short_log_is_one_object(storage: LocalStorage, program: Program, capfd: pytest.CaptureFixture[str]) -> None:
+    program.write(b"one\ntw")
+    program.write(b"o\nthree, without an end")
+    program.end()
+    program.parts.ship()
+    assert storage.get(layout.log(2, 1)) == log(storage) == b"one\ntwo\nthree, without an end"
+    assert capfd.readouterr().out == "one\ntwo\nthree, without an end"
+
+
+def test_a_long_one_is_in_parts_and_no_byte_is_lost(
+    storage: LocalStorage, program: Program, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    lines = [b"%07d %s\n" % (number, b"x" * 100) for number in range(30_000)]
+    for begin in range(0, len(lines), 10_000):
+        program.write(b"".join(lines[begin : begin + 10_000]))
+        program.parts.ship()
+    program.end()
+    program.parts.ship()
+    assert log(storage) == b"".join(lines)
+    assert capfd.readouterr().out.encode() == b"".join(lines)
+    parts = [storage.get(layout.log_part(2, 1, part)) or b"" for part in range(4)]
+    assert all(PART_BYTES <= len(part) < 2 * PART_BYTES for part in parts[:2])
+    assert len(list((tmp_path / "scratch" / "log").iterdir())) == 1  # what is in the output needs no disk
+
+
+def test_it_is_brought_every_few_seconds_and_only_where_something_was_written(
+    storage: LocalStorage, program: Program, tmp_path: Path
+) -> None:
+    program.write(b"one\n")
+    program.end()
+    program.parts.ship_when_due(SHIP_SECONDS - 1)
+    assert log(storage) == b""
+    program.parts.ship_when_due(SHIP_SECONDS)
+    assert log(storage) == b"one\n"
+    storage.delete(layout.log(2, 1))
+    program.parts.ship_when_due(3 * SHIP_SECONDS)
+    assert log(storage) == b""
+
+
+def test_nobody_reads_a_log_that_is_not_there(storage: LocalStorage) -> None:
+    assert log(storage) == b""
