@@ -130,6 +130,7 @@ class HostObservation:
     exit_code, signal: how the host's runner ended, where that is known.
     reason: the platform's own word for it.
     cause: the platform ended the host; None where it did not.
+    is_consequence: the platform told it to leave only because another host had ended.
     record: the runner's own account; None where it left none.
     place: the machine that it is on, in the platform's name; empty where there is none.
     """
@@ -140,6 +141,7 @@ class HostObservation:
     signal: int | None = None
     reason: str = ""
     cause: Cause | None = None
+    is_consequence: bool = False
     joined: bool = False
     progress: Progress = field(default_factory=Progress)
     record: HostRecord | None = None

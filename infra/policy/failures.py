@@ -83,8 +83,8 @@ def classify(observation: Observation) -> Failure | None:
     Asked once all hosts have ended, or some time after the first end. Hosts
     that have not ended by then are consequences and are left out.
     """
-    ended = [host for host in observation.hosts if host.has_ended]
-    evidence = tuple(_describe(host) for host in ended if host.has_failed)
+    ended = _ended(observation)
+    evidence = tuple(_describe(host) for host in observation.hosts if host.has_failed)
     if observation.cause is not None and _told_to_leave(ended) is None:
         return failure(observation.cause.kind, observation.cause.message, evidence=evidence)
     if not evidence:
@@ -104,9 +104,15 @@ def is_decided(observation: Observation) -> bool:
     """
     if observation.cause is not None:
         return True
-    ended = [host for host in observation.hosts if host.has_ended]
+    ended = _ended(observation)
     is_leaving = _told_to_leave(ended) is not None or _platform_took_it(ended) is not None
     return not is_leaving and _host_is_gone(ended) is not None
+
+
+def _ended(observation: Observation) -> list[HostObservation]:
+    """The hosts that have ended by a cause of their own, as far as there are any."""
+    ended = [host for host in observation.hosts if host.has_ended]
+    return [host for host in ended if not host.is_consequence] or ended
 
 
 _Cause = tuple[FailureKind, int | None, str] | None

@@ -1,0 +1,151 @@
+"""Slices of a Kubernetes cluster: one JobSet per attempt, which Kubernetes never restarts.
+
+A JobSet is its own request for capacity: it is sent at once and waits in the cluster for its slice, which
+`Observation.waiting` explains. Each file beside this one answers one question; none of them keeps anything between
+two calls, so any process goes on where another one was killed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from pathlib import PurePosixPath
+
+from prefect_tpu.infra.accelerators import resolve
+from prefect_tpu.infra.backends import (
+    jobset_checks,
+    jobset_ending,
+    jobset_logs,
+    jobset_plan,
+    jobset_remnants,
+    jobset_sending,
+)
+from prefect_tpu.infra.backends.base import Attempt, Handle, Held, LogLine, Plan, Refused, Remnant
+from prefect_tpu.infra.backends.jobset_watch import Watching
+from prefect_tpu.infra.checks import Look
+from prefect_tpu.infra.contract import Env
+from prefect_tpu.infra.errors import UsageError
+from prefect_tpu.infra.gcp.kubernetes import Kubernetes
+from prefect_tpu.infra.job import SliceJob
+from prefect_tpu.infra.plan import HostPlan
+from prefect_tpu.infra.policy.quota import Limit
+from prefect_tpu.infra.state import Observation, Offer, Waiting
+from prefect_tpu.infra.storage import BUCKET
+
+LOOK_SECONDS = 2.0  # a look at a bucket is a request or two
+FOLDER = "file://"  # how somebody says that this machine and the nodes have the same folder
+
+
+class JobSetBackend:
+    """A slice of N hosts is N pods of a JobSet, on nodes that GKE labels with the accelerator."""
+
+    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+        self._environment = environment
+
+    @property
+    def look_seconds(self) -> float:
+        return LOOK_SECONDS
+
+    def default_output(self) -> str:
+        output = (os.environ if self._environment is None else self._environment).get(Env.OUTPUT, "")
+        if output.startswith((BUCKET, FOLDER)):
+            return output
+        raise UsageError(
+            f"Hosts in a cluster cannot write to a folder of this machine: name a bucket with --output {BUCKET}… or"
+            f" {Env.OUTPUT}."
+        )
+
+    def check(self, job: SliceJob, output: str) -> None:
+        if job.pods is None:
+            raise UsageError(f"Job {job.name!r} says nothing of its pods: name an image (image=…, --image).")
+        if not output.startswith((BUCKET, FOLDER)) and not _is_shared(output, job.pods.volumes):
+            raise UsageError(
+                f"Output {output!r} is a folder of this machine, where hosts in a cluster cannot write: name a bucket"
+                f" ({BUCKET}…), a folder below one of the job's volumes, or {FOLDER}… where nodes and this machine have"
+                " the same folder."
+            )
+        for name in job.accelerators:
+            if why := jobset_checks.unknown_to_gke(name, resolve(name, dialect=job.dialect)):
+                raise UsageError(why)
+
+    def checks(self, output: str) -> Mapping[str, Look]:
+        return {}
+
+    async def remnants(self, output: str, jobs: Sequence[SliceJob]) -> tuple[Remnant, ...]:
+        places = {(job.pods.cluster, job.pods.namespace) for job in jobs if job.pods is not None}
+        found: list[Remnant] = []
+        for cluster, namespace in sorted(places, key=str):
+            async with Kubernetes(cluster) as opened:
+                found += await jobset_remnants.find(opened, cluster, namespace, output)
+        return tuple(found)
+
+    def limits(self, job: SliceJob, offer: Offer, output: str) -> tuple[Limit, ...]:
+        return ()  # what a cluster has left it says itself, while the attempt waits in it
+
+    async def provision(self, attempt: Attempt, offer: Offer) -> Held | Waiting | Refused:
+        imagined = self.imagine(attempt, offer)
+        if isinstance(imagined, Refused):
+            return imagined
+        pods = jobset_plan.pods(attempt)
+        async with Kubernetes(pods.cluster) as cluster:
+            why = await jobset_checks.refusal(cluster, pods)
+        return Refused(reason=why) if why else imagined
+
+    def imagine(self, attempt: Attempt, offer: Offer) -> Held | Refused:
+        why = jobset_checks.unknown_to_gke(offer.accelerator, resolve(offer.accelerator, dialect=attempt.job.dialect))
+        return Refused(reason=why) if why else jobset_plan.hold(attempt, offer)
+
+    def plan(self, attempt: Attempt, held: Held) -> Plan:
+        return jobset_plan.plan(attempt, held)
+
+    async def submit(self, plan: HostPlan, held: Held | None) -> Handle:
+        """Whoever holds nothing only adopts: what the JobSet is made of is known with the slice."""
+        if held is not None:
+            async with Kubernetes(plan.cluster) as cluster:
+                await jobset_sending.send(cluster, jobset_plan.objects(plan, held))
+        return self.attach(plan)
+
+    def attach(self, plan: HostPlan) -> Handle:
+        return jobset_plan.handle(plan)
+
+    async def observe(self, handle: Handle) -> AsyncGenerator[Observation, None]:
+        target = jobset_plan.target(handle)
+        async with (
+            Kubernetes(target.cluster) as cluster,
+            Watching(cluster, target, LOOK_SECONDS) as watching,
+            aclosing(watching.snapshots()) as snapshots,
+        ):
+            async for seen in snapshots:
+                yield seen
+
+    async def logs(
+        self, handle: Handle, hosts: tuple[int, ...] | None = None, follow: bool = False, tail: int | None = None
+    ) -> AsyncGenerator[LogLine, None]:
+        target = jobset_plan.target(handle)
+        wanted = jobset_logs.Wanted(follow=follow, tail=tail)
+        async with Kubernetes(target.cluster) as cluster:
+            read = jobset_logs.read(cluster, target, range(target.hosts) if hosts is None else hosts, wanted)
+            async with aclosing(read) as lines:
+                async for line in lines:
+                    yield line
+
+    async def stop(self, handle: Handle) -> None:
+        target = jobset_plan.target(handle)
+        async with Kubernetes(target.cluster) as cluster:
+            await jobset_sending.tell_to_stop(cluster, target)
+
+    async def forget(self, handle: Handle) -> None:
+        target = jobset_plan.target(handle)
+        async with Kubernetes(target.cluster) as cluster:
+            await jobset_ending.forget(cluster, target)
+
+    async def release(self, held: Held) -> None:
+        """Nothing is held between two attempts: a slice is taken and given back with its JobSet."""
+
+
+def _is_shared(output: str, volumes: Mapping[str, str]) -> bool:
+    """Whether a folder lies where the pods see a volume that others see too."""
+    folder = PurePosixPath(output)
+    shared = (path for path, source in volumes.items() if source.startswith(("claim:", BUCKET)))
+    return any(folder.is_relative_to(path) for path in shared)

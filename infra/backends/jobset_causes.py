@@ -1,0 +1,105 @@
+"""Did the platform end this host, and why? One pod and its node → a `Cause`, or None where it was the program's doing.
+
+Decided from the reasons of conditions and of container states. Two reasons stand for several things, and then
+the node tells them apart: what Google takes away for maintenance, what is lost without a word, and spot.
+"""
+
+from __future__ import annotations
+
+from prefect_tpu.infra.backends.jobset_facts import Facts, NodeFacts, PodFacts, Said
+from prefect_tpu.infra.errors import FailureKind
+from prefect_tpu.infra.state import Cause
+
+# The reasons of the condition DisruptionTarget: what it is, where the node knows no better, and in our words.
+DISRUPTIONS = {
+    "DeletionByTaintManager": (FailureKind.PREEMPTED, "its node was tainted NoExecute"),
+    "EvictionByEvictionAPI": (FailureKind.PREEMPTED, "it was evicted, as by a drain or an upgrade of the node"),
+    "PreemptionByScheduler": (FailureKind.PREEMPTED, "a pod of a higher priority took its place"),
+    "TerminationByKubelet": (FailureKind.PREEMPTED, "its node was shut down"),
+    "DeletionByPodGC": (FailureKind.HOST_LOST, "its node is gone"),
+}
+_NODE_DECIDES = frozenset(DISRUPTIONS) - {"PreemptionByScheduler"}
+# Container states that end by no doing of the program.
+_ENDED = {
+    "OOMKilled": FailureKind.OUT_OF_MEMORY,
+    "StartError": FailureKind.IMAGE,
+    "ContainerCannotRun": FailureKind.IMAGE,
+}
+EVICTED = "Evicted"  # the pod's own reason where a kubelet ended it for lack of something
+_CLEARED = "SuccessfulDelete"  # the Job controller's event for each pod that it deletes, with the name as its last word
+_LACKS_MEMORY = "low on resource: memory"  # which resource stands in the message alone
+
+
+def cause_of(pod: PodFacts, node: NodeFacts | None) -> Cause | None:
+    """Why the platform ended this host, or is ending it; None where it did not."""
+    if pod.container.ended and (kind := _ENDED.get(pod.container.ended.reason)):
+        return Cause(kind=kind, message=_of_container(pod.container.ended))
+    if pod.evicted and pod.evicted.reason == EVICTED:
+        kind = FailureKind.OUT_OF_MEMORY if _LACKS_MEMORY in pod.evicted.message else FailureKind.HOST_LOST
+        return Cause(kind=kind, message=f"its node ended it for lack of something: {pod.evicted.message}")
+    if pod.disruption is not None:
+        return _of_disruption(pod, pod.disruption, node)
+    return None
+
+
+def is_lost_for_good(pod: PodFacts, node: NodeFacts | None) -> bool:
+    """Whether nobody is there to confirm the end of a pod that is being deleted."""
+    return pod.is_deleting and not pod.has_ended and node is not None and node.is_lost
+
+
+def consequences(facts: Facts) -> frozenset[int]:
+    """The hosts that were told to leave only because another host of the attempt had ended.
+
+    When one pod of a Job ends badly, the Job controller deletes the others at once; their runners see a notice like
+    any other. The controller says which ones it deleted; of pods that nobody saw, the others' ends tell.
+    """
+    cleared = {event.said.message.rpartition(" ")[2] for event in facts.events if event.said.reason == _CLEARED}
+    somebody_ended = any(_ended_by_itself(facts, host) for host in range(facts.hosts))
+    return frozenset(host for host in range(facts.hosts) if _is_consequence(facts, host, cleared, somebody_ended))
+
+
+def was_deleted_by_hand(facts: Facts, pod: PodFacts) -> bool:
+    """Whether somebody deleted this pod while its JobSet stood, and no disruption was announced."""
+    jobset = facts.jobset
+    if jobset is None or jobset.is_suspended or jobset.is_deleting or jobset.is_complete or pod.disruption:
+        return False
+    return pod.is_deleting and pod.host not in consequences(facts)
+
+
+def _of_container(said: Said) -> str:
+    if said.reason == "OOMKilled":
+        return "its container used more memory than its limit and was killed (OOMKilled)"
+    return f"its container could not be started ({said})"
+
+
+def _of_disruption(pod: PodFacts, said: Said, node: NodeFacts | None) -> Cause:
+    kind, words = DISRUPTIONS.get(said.reason, (FailureKind.PREEMPTED, "it was disrupted"))
+    message = f"{words} ({said})"
+    if said.reason not in _NODE_DECIDES:
+        return Cause(kind=kind, message=message)
+    if node is not None and node.is_serviced:
+        return Cause(kind=FailureKind.MAINTENANCE, message=f"node {pod.node} is taken away for maintenance; {message}")
+    if said.reason == "DeletionByPodGC":
+        kind = FailureKind.PREEMPTED if pod.is_spot else FailureKind.HOST_LOST
+        return Cause(kind=kind, message=f"{'spot ' if pod.is_spot else ''}node {pod.node} is gone; {message}")
+    if said.reason == "DeletionByTaintManager" and node is not None and node.is_lost:
+        return Cause(kind=FailureKind.HOST_LOST, message=f"node {pod.node} is not heard of any more; {message}")
+    if pod.is_spot and said.reason == "TerminationByKubelet":
+        return Cause(kind=kind, message=f"spot node {pod.node} was reclaimed; {message}")
+    return Cause(kind=kind, message=message)
+
+
+def _is_consequence(facts: Facts, host: int, cleared: set[str], somebody_ended: bool) -> bool:
+    pod = facts.pod(host)
+    if pod is None:
+        return somebody_ended and not _ended_by_itself(facts, host)
+    return pod.disruption is None and pod.name in cleared
+
+
+def _ended_by_itself(facts: Facts, host: int) -> bool:
+    """Its pod ended badly without being deleted, or its record says so and that nobody had told it to leave."""
+    pod, output = facts.pod(host), facts.outputs.get(host)
+    if pod is not None:
+        return pod.has_ended and not pod.is_deleting and pod.phase != "Succeeded"
+    record = output.record if output else None
+    return record is not None and record.exit_code != 0 and record.stop_reason is None and not record.lost_peer

@@ -1,0 +1,77 @@
+"""Can this cluster run such a job at all? What is asked before an attempt is sent, and told where it cannot."""
+
+from __future__ import annotations
+
+import asyncio
+
+from prefect_tpu.infra.accelerators import Slice
+from prefect_tpu.infra.gcp.errors import Forbidden, NotFound
+from prefect_tpu.infra.gcp.kubernetes import Kubernetes
+from prefect_tpu.infra.gcp.permissions import DRIVING, QUEUEING, Permission, permissions
+from prefect_tpu.infra.gcp.resources import JOBSETS, LOCAL_QUEUES, NAMESPACES, SERVICE_ACCOUNTS, Resource
+from prefect_tpu.infra.pods import PodSettings
+
+INSTALL_JOBSET = "https://jobset.sigs.k8s.io/docs/installation/"
+
+
+def unknown_to_gke(name: str, shape: Slice) -> str | None:
+    """Why GKE has no nodes of this accelerator; None where it has."""
+    if shape.platform != "cpu" and shape.gke_accelerator is None:
+        return f"GKE has no nodes of {name}: name another accelerator."
+    return None
+
+
+async def refusal(cluster: Kubernetes, pods: PodSettings) -> str | None:
+    """What is missing, all of it in one sentence; None where nothing is."""
+    if (missing := await _missing_namespace(cluster, pods.namespace)) is not None:
+        return missing
+    denied = await denied_permissions(cluster, pods)
+    if denied:
+        listed = ", ".join(map(str, denied))
+        return (
+            f"No permission in namespace {pods.namespace!r} of cluster {cluster.cluster} to {listed}: ask whoever"
+            " administers the cluster for a role with these verbs."
+        )
+    return await _missing_objects(cluster, pods)
+
+
+async def denied_permissions(cluster: Kubernetes, pods: PodSettings) -> tuple[Permission, ...]:
+    needed = permissions(DRIVING + (QUEUEING if pods.queue else ()))
+    answers = await asyncio.gather(
+        *(cluster.may(asked.verb, asked.resource, pods.namespace, asked.part) for asked in needed)
+    )
+    return tuple(asked for asked, is_allowed in zip(needed, answers, strict=True) if not is_allowed)
+
+
+async def _missing_namespace(cluster: Kubernetes, namespace: str) -> str | None:
+    try:
+        found = await cluster.find(NAMESPACES, namespace)
+    except Forbidden:  # namespaces may be used without the right to look at them
+        return None
+    if found is not None:
+        return None
+    return f"Namespace {namespace!r} is not in cluster {cluster.cluster}: `kubectl create namespace {namespace}`."
+
+
+async def _missing_objects(cluster: Kubernetes, pods: PodSettings) -> str | None:
+    """The JobSet API, and the named objects that would keep the pods from being made."""
+    try:
+        await cluster.find(JOBSETS, "prefect-tpu", pods.namespace)
+    except NotFound:
+        return f"Cluster {cluster.cluster} does not know JobSet: install it ({INSTALL_JOBSET})."
+    for resource, name in ((SERVICE_ACCOUNTS, pods.service_account), (LOCAL_QUEUES, pods.queue)):
+        if name is not None and (why := await _missing(cluster, resource, name, pods.namespace)):
+            return why
+    return None
+
+
+async def _missing(cluster: Kubernetes, resource: Resource, name: str, namespace: str) -> str | None:
+    try:
+        found = await cluster.find(resource, name, namespace)
+    except Forbidden:
+        return None
+    except NotFound:
+        return f"Cluster {cluster.cluster} does not know {resource.full_name}: install Kueue, or name no queue."
+    if found is None:
+        return f"{resource.kind} {name!r} is not in namespace {namespace!r} of cluster {cluster.cluster}: make it."
+    return None

@@ -1,0 +1,171 @@
+"""What do the hosts of an attempt write? Live from their pods, and from the job's folder once those are gone.
+
+A host's program writes the same lines to both. A line is given once: what came over the API server before a pod went
+is passed over in the folder.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+
+from prefect_tpu.infra import layout
+from prefect_tpu.infra.backends.base import LogLine
+from prefect_tpu.infra.backends.jobset_facts import PodFacts
+from prefect_tpu.infra.backends.jobset_plan import Target
+from prefect_tpu.infra.backends.jobset_reading import COMPLETION_INDEX, JOB_INDEX, read_jobset, read_pod
+from prefect_tpu.infra.gcp.errors import NotFound, Refused
+from prefect_tpu.infra.gcp.kubernetes import Kubernetes
+from prefect_tpu.infra.gcp.pod_logs import LogQuery
+from prefect_tpu.infra.gcp.resources import JOBSETS, PODS, Selection
+from prefect_tpu.infra.storage import Storage, open_storage
+
+LOOK_SECONDS = 1.0  # how often it is looked whether a pod has begun
+REMEMBERED_LINES = 50  # by which a place in a log is found again
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Which lines of each host: `tail` of those that are there, and those that come with `follow`."""
+
+    follow: bool
+    tail: int | None
+
+
+@dataclass(slots=True)
+class Given:
+    """What was given of one host so far."""
+
+    count: int = 0
+    last: deque[str] = field(default_factory=lambda: deque(maxlen=REMEMBERED_LINES))
+
+    def note(self, text: str) -> str:
+        self.count += 1
+        self.last.append(text)
+        return text
+
+
+def rest(lines: Sequence[str], given: Given, tail: int | None) -> list[str]:
+    """The lines of a whole log that were not given yet.
+
+    Where all lines were asked for, as many as were given are passed over; with a `tail` nobody knows how many came
+    before it, so the place is found by the last lines that were given.
+    """
+    if given.count == 0:
+        return list(lines if tail is None else lines[max(0, len(lines) - tail) :])
+    if tail is None:
+        return list(lines[given.count :])
+    last = list(given.last)
+    for end in range(len(lines), len(last) - 1, -1):
+        if list(lines[end - len(last) : end]) == last:
+            return list(lines[end:])
+    return []
+
+
+async def read(
+    cluster: Kubernetes, target: Target, hosts: Sequence[int], wanted: Wanted
+) -> AsyncGenerator[LogLine, None]:
+    """Of several hosts side by side; each host's lines in its order."""
+    queue: asyncio.Queue[LogLine | None] = asyncio.Queue(maxsize=1_000)
+    reader = _Reader(cluster, target, wanted)
+
+    async def read_on(host: int) -> None:
+        try:
+            async with aclosing(reader.lines(host)) as lines:
+                async for text in lines:
+                    await queue.put(LogLine(host=host, text=text))
+        finally:
+            await queue.put(None)
+
+    tasks = [asyncio.create_task(read_on(host)) for host in hosts]
+    try:
+        left = len(tasks)
+        while left:
+            line = await queue.get()
+            if line is None:
+                left -= 1
+            else:
+                yield line
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class _Reader:
+    def __init__(self, cluster: Kubernetes, target: Target, wanted: Wanted) -> None:
+        self._cluster, self._target, self._wanted = cluster, target, wanted
+        self._storage = open_storage(target.output)
+
+    async def lines(self, host: int) -> AsyncGenerator[str, None]:
+        given = Given()
+        while True:
+            pod = await self._pod(host)
+            if pod is not None and pod.has_begun:
+                async with aclosing(self._of_pod(pod, given)) as lines:
+                    async for text in lines:
+                        yield given.note(text)
+                if not self._wanted.follow or await self._is_complete(host, pod):
+                    return
+            elif await self._is_over(pod):
+                whole = await asyncio.to_thread(read_log, self._storage, self._target.attempt, host)
+                for text in rest(whole, given, self._wanted.tail):
+                    yield given.note(text)
+                return
+            elif not self._wanted.follow:
+                return
+            else:
+                await asyncio.sleep(LOOK_SECONDS)
+
+    async def _of_pod(self, pod: PodFacts, given: Given) -> AsyncGenerator[str, None]:
+        """Lines over the API server; none where the pod went meanwhile."""
+        tail = self._wanted.tail if given.count == 0 else None
+        to_skip = given.count
+        query = LogQuery(follow=self._wanted.follow, tail=tail)
+        lines = self._cluster.logs(self._target.namespace, pod.name, query)
+        try:
+            async for text in lines:
+                if to_skip > 0 and self._wanted.tail is None:
+                    to_skip -= 1
+                else:
+                    yield text
+        except (NotFound, Refused):  # gone, or its container was not there yet
+            return
+        finally:
+            await lines.aclose()
+
+    async def _is_complete(self, host: int, before: PodFacts) -> bool:
+        """Whether the pod is still there and its container has ended: then the API server gave all of it."""
+        now = await self._pod(host)
+        return now is not None and now.uid == before.uid and now.container.has_ended
+
+    async def _is_over(self, pod: PodFacts | None) -> bool:
+        """Whether no pod of this host will write any more."""
+        if pod is not None and not pod.has_ended:
+            return False
+        found = await self._cluster.find(JOBSETS, self._target.name, self._target.namespace)
+        if found is None:
+            started = layout.started(self._target.attempt, 0)
+            return not self._wanted.follow or await asyncio.to_thread(self._storage.changed, started) is not None
+        jobset = read_jobset(found)
+        return bool(jobset.failed or jobset.is_complete or jobset.is_deleting or jobset.is_told_to_stop)
+
+    async def _pod(self, host: int) -> PodFacts | None:
+        slice_number, index = divmod(host, self._target.hosts_per_slice)
+        labels = f"{self._target.selector},{JOB_INDEX}={slice_number},{COMPLETION_INDEX}={index}"
+        found = await self._cluster.list_all(Selection(resource=PODS, namespace=self._target.namespace, labels=labels))
+        pods = [read_pod(pod, self._target.hosts_per_slice) for pod in found]
+        return max(pods, key=lambda pod: pod.created_at, default=None)
+
+
+def read_log(storage: Storage, attempt: int, host: int) -> list[str]:
+    """The lines of a host's log in the job's folder, over all its parts."""
+    parts: list[bytes] = []
+    while (raw := storage.get(layout.log_part(attempt, host, len(parts)))) is not None:
+        parts.append(raw)
+    text = b"".join(parts).decode(errors="replace")
+    return text.removesuffix("\n").split("\n") if text else []

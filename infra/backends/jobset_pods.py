@@ -1,0 +1,49 @@
+"""Which pods has an attempt, and had it? Kubernetes forgets a pod soon after its end; this does not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prefect_tpu.infra.backends.jobset_facts import PodFacts
+from prefect_tpu.infra.backends.jobset_reading import read_pod
+from prefect_tpu.infra.gcp.watches import Snapshot
+
+Object = dict[str, Any]
+
+
+class PodMemory:
+    """Every pod that was seen, as it was seen last."""
+
+    def __init__(self, hosts_per_slice: int) -> None:
+        self._hosts_per_slice = hosts_per_slice
+        self._pods: dict[str, PodFacts] = {}
+
+    def note(self, snapshot: Snapshot) -> None:
+        """Take in what a watch says; what it does not name any more is gone."""
+        there = {pod["metadata"]["uid"]: self._read(pod) for pod in snapshot.objects}
+        gone = {pod["metadata"]["uid"]: self._read(pod, is_gone=True) for pod in snapshot.gone}
+        unnamed = {uid: pod.gone() for uid, pod in self._pods.items() if uid not in there}
+        self._pods = {**unnamed, **gone, **there}
+
+    def _read(self, pod: Object, *, is_gone: bool = False) -> PodFacts:
+        return read_pod(pod, self._hosts_per_slice, is_gone=is_gone)
+
+    @property
+    def facts(self) -> tuple[PodFacts, ...]:
+        """The oldest first."""
+        return tuple(sorted(self._pods.values(), key=lambda pod: (pod.created_at, pod.name)))
+
+    @property
+    def ended(self) -> frozenset[str]:
+        """The uids of those that have ended."""
+        return frozenset(uid for uid, pod in self._pods.items() if pod.has_ended)
+
+    @property
+    def is_waiting_for_node(self) -> bool:
+        return any(pod.unschedulable and not pod.node and not pod.has_ended for pod in self._pods.values())
+
+    def is_on(self, node: str) -> bool:
+        return any(pod.node == node for pod in self._pods.values())
+
+    def has(self, pod: Object) -> bool:
+        return pod["metadata"]["uid"] in self._pods

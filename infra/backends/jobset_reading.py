@@ -1,0 +1,179 @@
+"""Where in an object of Kubernetes does it stand? Raw objects → the facts of an attempt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from prefect_tpu.infra.backends.jobset_facts import (
+    ContainerFacts,
+    EventFacts,
+    JobFacts,
+    JobSetFacts,
+    NodeFacts,
+    PodFacts,
+    Said,
+    WorkloadFacts,
+)
+from prefect_tpu.infra.gcp.ownership import ATTEMPT, JOB, MANAGED_BY, OURS, TOLD_TO_STOP
+
+Object = Mapping[str, Any]
+
+JOBSET_NAME = "jobset.sigs.k8s.io/jobset-name"  # label of everything that a JobSet makes
+JOB_INDEX = "jobset.sigs.k8s.io/job-index"
+COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
+NODE_POOL = "cloud.google.com/gke-nodepool"
+SPOT = "cloud.google.com/gke-spot"
+QUEUE = "kueue.x-k8s.io/queue-name"
+_ACTIVE_MAINTENANCE = "cloud.google.com/active-node-maintenance"
+_IMPENDING_END = "cloud.google.com/impending-node-termination"
+_LOST_TAINTS = frozenset({"node.kubernetes.io/unreachable", "node.kubernetes.io/not-ready"})
+_CHIPS = frozenset({"google.com/tpu", "nvidia.com/gpu"})
+_PLACED_BY_TAINT = frozenset({"NoSchedule", "NoExecute"})
+
+
+def read_jobset(found: Object) -> JobSetFacts:
+    metadata, conditions = found["metadata"], _conditions(found)
+    return JobSetFacts(
+        name=metadata["name"],
+        uid=metadata["uid"],
+        is_suspended=bool(found["spec"].get("suspend")),
+        is_deleting="deletionTimestamp" in metadata,
+        is_told_to_stop=TOLD_TO_STOP in (metadata.get("annotations") or {}),
+        is_complete="Completed" in conditions,
+        failed=conditions.get("Failed"),
+        queue=(metadata.get("labels") or {}).get(QUEUE),
+    )
+
+
+def read_job(found: Object) -> JobFacts:
+    conditions = _conditions(found)
+    return JobFacts(
+        name=found["metadata"]["name"],
+        failed=conditions.get("Failed") or conditions.get("FailureTarget"),
+        is_complete="Complete" in conditions or "SuccessCriteriaMet" in conditions,
+    )
+
+
+def read_pod(found: Object, hosts_per_slice: int, *, is_gone: bool = False) -> PodFacts:
+    metadata, status = found["metadata"], found.get("status") or {}
+    labels, conditions = metadata.get("labels") or {}, _conditions(found)
+    index = int(labels.get(JOB_INDEX, 0))
+    placed: Object = next((c for c in _raw_conditions(found) if c["type"] == "PodScheduled"), {})
+    selector = found["spec"].get("nodeSelector") or {}
+    return PodFacts(
+        name=metadata["name"],
+        uid=metadata["uid"],
+        host=index * hosts_per_slice + int(labels.get(COMPLETION_INDEX, 0)),
+        slice=index,
+        phase=status.get("phase", "Pending"),
+        created_at=read_time(metadata.get("creationTimestamp")) or 0.0,
+        node=found["spec"].get("nodeName") or "",
+        is_spot=selector.get(SPOT) == "true",
+        is_gone=is_gone,
+        deleted_at=_deletion_asked(metadata),
+        disruption=conditions.get("DisruptionTarget"),
+        unschedulable=placed.get("message", "") if placed.get("status") == "False" else "",
+        evicted=Said(reason=status["reason"], message=status.get("message", "")) if status.get("reason") else None,
+        container=_read_container(status),
+    )
+
+
+def read_node(found: Object) -> NodeFacts:
+    metadata, spec = found["metadata"], found.get("spec") or {}
+    labels = metadata.get("labels") or {}
+    taints = {taint["key"]: taint.get("effect", "") for taint in spec.get("taints") or ()}
+    ready = next((c["status"] for c in _raw_conditions(found) if c["type"] == "Ready"), "True")
+    is_lost = ready != "True" or bool(_LOST_TAINTS & taints.keys())
+    own = {key for key, effect in taints.items() if effect in _PLACED_BY_TAINT} - {"google.com/tpu", SPOT}
+    return NodeFacts(
+        name=metadata["name"],
+        pool=labels.get(NODE_POOL, ""),
+        is_lost=is_lost,
+        is_serviced=_ACTIVE_MAINTENANCE in labels or _IMPENDING_END in taints,
+        is_open=not (is_lost or own or spec.get("unschedulable")),
+        is_spot=labels.get(SPOT) == "true",
+    )
+
+
+def node_labels(jobset: Object) -> str:
+    """A selector of the nodes on which the pods of a JobSet may be placed; all of them where it says nothing."""
+    pod = jobset["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    return ",".join(f"{name}={value}" for name, value in sorted((pod.get("nodeSelector") or {}).items()))
+
+
+def holder_of(pod: Object) -> str | None:
+    """Who a pod belongs to, for people, where it keeps others from its node's chips; None where it does not."""
+    if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+        return None
+    containers = pod["spec"]["containers"]
+    wants_chips = any(_CHIPS & ((c.get("resources") or {}).get("requests") or {}).keys() for c in containers)
+    metadata, labels = pod["metadata"], pod["metadata"].get("labels") or {}
+    if not wants_chips and labels.get(MANAGED_BY) != OURS:
+        return None
+    if labels.get(MANAGED_BY) == OURS:
+        return f"job {labels.get(JOB)!r} (attempt {labels.get(ATTEMPT)})"
+    return f"pod {metadata['name']!r} of namespace {metadata['namespace']!r}"
+
+
+def read_event(found: Object) -> EventFacts:
+    about = found.get("involvedObject") or {}
+    moments = (found.get("lastTimestamp"), found.get("eventTime"), found["metadata"].get("creationTimestamp"))
+    return EventFacts(
+        kind=about.get("kind", ""),
+        name=about.get("name", ""),
+        said=Said(reason=found.get("reason") or "", message=found.get("message") or ""),
+        at=next((read_time(moment) or 0.0 for moment in moments if moment), 0.0),
+    )
+
+
+def read_workload(found: Object, position: int | None = None) -> WorkloadFacts:
+    reserved = next((c for c in _raw_conditions(found) if c["type"] == "QuotaReserved"), None)
+    is_pending = reserved is not None and reserved["status"] != "True"
+    conditions = _conditions(found)
+    return WorkloadFacts(
+        is_admitted="Admitted" in conditions,
+        pending=(reserved or {}).get("message", "") if is_pending else "",
+        evicted=conditions.get("Evicted"),
+        position=position,
+    )
+
+
+def read_time(text: str | None) -> float | None:
+    """Kubernetes' `2026-11-27T22:32:29Z` as seconds since the epoch."""
+    return datetime.fromisoformat(text).timestamp() if text else None
+
+
+def _read_container(status: Object) -> ContainerFacts:
+    found = next(iter(status.get("containerStatuses") or ()), None)
+    state = (found or {}).get("state") or {}
+    if ended := state.get("terminated"):
+        return ContainerFacts(
+            has_ended=True,
+            ended=Said(reason=ended.get("reason") or "", message=ended.get("message") or ""),
+            exit_code=ended.get("exitCode"),
+            signal=ended.get("signal") or None,
+        )
+    waiting = state.get("waiting")
+    said = Said(reason=waiting.get("reason") or "", message=waiting.get("message") or "") if waiting else None
+    return ContainerFacts(is_running="running" in state, waiting=said)
+
+
+def _deletion_asked(metadata: Object) -> float | None:
+    """Kubernetes writes down when a deletion is to be over: its grace before that it was asked for."""
+    moment = read_time(metadata.get("deletionTimestamp"))
+    return None if moment is None else moment - float(metadata.get("deletionGracePeriodSeconds") or 0)
+
+
+def _raw_conditions(found: Object) -> list[Object]:
+    return list((found.get("status") or {}).get("conditions") or ())
+
+
+def _conditions(found: Object) -> dict[str, Said]:
+    """Those that hold."""
+    return {
+        condition["type"]: Said(reason=condition.get("reason") or "", message=condition.get("message") or "")
+        for condition in _raw_conditions(found)
+        if condition["status"] == "True"
+    }

@@ -1,0 +1,55 @@
+"""Which attempts below an output are still in a cluster, whoever made them? For the reaper to judge."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict
+from typing import Any
+
+from prefect_tpu.infra.backends.base import Remnant
+from prefect_tpu.infra.backends.jobset_plan import Target
+from prefect_tpu.infra.backends.jobset_reading import read_time
+from prefect_tpu.infra.gcp.kubernetes import Kubernetes
+from prefect_tpu.infra.gcp.ownership import ATTEMPT, IDENTITY, MANAGED_BY, OURS, OUTPUT
+from prefect_tpu.infra.gcp.resources import JOBSETS, Selection
+
+Object = dict[str, Any]
+
+
+async def find(cluster: Kubernetes, name: str | None, namespace: str, output: str) -> list[Remnant]:
+    """Every JobSet of ours in a namespace whose job lies below an output. `name`: how the cluster was called."""
+    ours = Selection(resource=JOBSETS, namespace=namespace, labels=f"{MANAGED_BY}={OURS}")
+    below = f"{output.rstrip('/')}/"
+    found = await cluster.list_all(ours)
+    return [_remnant(jobset, name) for jobset in found if _output(jobset).startswith(below)]
+
+
+def _output(jobset: Object) -> str:
+    return str((jobset["metadata"].get("annotations") or {}).get(OUTPUT, ""))
+
+
+def _remnant(jobset: Object, cluster: str | None) -> Remnant:
+    metadata, target = jobset["metadata"], _target(jobset, cluster)
+    return Remnant(
+        output=target.output,
+        attempt=target.attempt,
+        what=f"JobSet {metadata['name']!r} in namespace {metadata['namespace']!r}",
+        age=time.time() - (read_time(metadata["creationTimestamp"]) or 0.0),
+        handle={"backend": "jobset", **asdict(target)},
+    )
+
+
+def _target(jobset: Object, cluster: str | None) -> Target:
+    """As the plan would say it: everything that finds an attempt again stands in its labels."""
+    metadata, replicated = jobset["metadata"], jobset["spec"]["replicatedJobs"][0]
+    slices = int(replicated.get("replicas", 1))
+    return Target(
+        cluster=cluster,
+        namespace=metadata["namespace"],
+        name=metadata["name"],
+        selector=",".join(f"{label}={metadata['labels'][label]}" for label in IDENTITY),
+        output=_output(jobset),
+        attempt=int(metadata["labels"][ATTEMPT]),
+        slices=slices,
+        hosts=slices * int(replicated["template"]["spec"]["completions"]),
+    )

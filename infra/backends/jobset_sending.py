@@ -1,0 +1,102 @@
+"""How do the objects of an attempt come to be in the cluster exactly once, and how do they go again?
+
+Everything may be repeated and cut short anywhere. The ConfigMap with what hosts run is shared by all attempts of the
+namespace; each JobSet becomes one of its owners, so Kubernetes deletes it with the last of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from prefect_tpu.infra.backends.jobset_plan import Target
+from prefect_tpu.infra.backends.jobset_reading import QUEUE, read_jobset
+from prefect_tpu.infra.errors import PlatformError
+from prefect_tpu.infra.gcp.calls import STRATEGIC_PATCH
+from prefect_tpu.infra.gcp.errors import NotFound
+from prefect_tpu.infra.gcp.kubernetes import Kubernetes
+from prefect_tpu.infra.gcp.ownership import ARCHIVE_IDENTITY, IDENTITY, MANAGED_BY, OURS, TOLD_TO_STOP
+from prefect_tpu.infra.gcp.resources import CONFIG_MAPS, JOBSETS, WORKLOADS, Selection
+
+Object = dict[str, Any]
+OWNING_TRIES = 3  # each fails only where Kubernetes deletes the ConfigMap's last owner at this very moment
+
+
+async def send(cluster: Kubernetes, objects: Sequence[Object]) -> None:
+    """Create the ConfigMap and then the JobSet, or adopt what is there."""
+    archive, jobset = objects
+    await cluster.create_or_adopt(archive, ARCHIVE_IDENTITY)
+    made = await cluster.create_or_adopt(jobset, IDENTITY)
+    for _ in range(OWNING_TRIES):
+        if await _own(cluster, archive, made):
+            return
+        await cluster.create_or_adopt(archive, ARCHIVE_IDENTITY)
+    name = archive["metadata"]["name"]
+    raise PlatformError(f"ConfigMap {name!r} is deleted as often as it is made: see who deletes it, and run again.")
+
+
+async def _own(cluster: Kubernetes, archive: Object, jobset: Object) -> bool:
+    """Whether the ConfigMap is there and the JobSet an owner of it."""
+    owner = {
+        "apiVersion": JOBSETS.api_version,
+        "kind": JOBSETS.kind,
+        "name": jobset["metadata"]["name"],
+        "uid": jobset["metadata"]["uid"],
+    }
+    place = archive["metadata"]
+    change = {"metadata": {"ownerReferences": [owner]}}  # added to those that are there: they are merged by their uid
+    try:
+        found = await cluster.patch(
+            CONFIG_MAPS, place["name"], place["namespace"], change, content_type=STRATEGIC_PATCH
+        )
+    except NotFound:
+        return False
+    return "deletionTimestamp" not in found["metadata"]
+
+
+async def tell_to_stop(cluster: Kubernetes, target: Target) -> None:
+    """Have every pod told to leave, with its grace, and none begun: the JobSet is suspended and stays, as does its DNS.
+
+    Kueue would resume what it has admitted, so there its Workload is deactivated first.
+    """
+    found = await cluster.find(JOBSETS, target.name, target.namespace)
+    if found is None or not is_ours(found, target) or _has_ended(found):
+        return
+    for workload in await workloads(cluster, target, found):
+        await _patch(cluster, WORKLOADS, workload["metadata"]["name"], target, {"spec": {"active": False}})
+    change = {"metadata": {"annotations": {TOLD_TO_STOP: "true"}}, "spec": {"suspend": True}}
+    await _patch(cluster, JOBSETS, target.name, target, change)
+
+
+async def _patch(cluster: Kubernetes, resource: Any, name: str, target: Target, change: Object) -> None:
+    try:
+        await cluster.patch(resource, name, target.namespace, change)
+    except NotFound:
+        return  # it ended meanwhile
+
+
+async def workloads(cluster: Kubernetes, target: Target, jobset: Object) -> list[Object]:
+    """What Kueue keeps for this JobSet; nothing where the JobSet is in no queue, or there is no Kueue."""
+    if QUEUE not in (jobset["metadata"].get("labels") or {}):
+        return []
+    try:
+        found = await cluster.list_all(Selection(resource=WORKLOADS, namespace=target.namespace))
+    except NotFound:
+        return []
+    return [workload for workload in found if is_owned(workload, jobset["metadata"]["uid"])]
+
+
+def _has_ended(jobset: Object) -> bool:
+    facts = read_jobset(jobset)
+    return facts.is_complete or facts.is_deleting or facts.failed is not None
+
+
+def is_owned(found: Object, uid: str) -> bool:
+    return any(owner["uid"] == uid for owner in found["metadata"].get("ownerReferences") or ())
+
+
+def is_ours(jobset: Object, target: Target) -> bool:
+    """Whether a JobSet of this name is this attempt's: another output may have a job of the same name."""
+    labels = jobset["metadata"].get("labels") or {}
+    wanted = dict(part.split("=", 1) for part in target.selector.split(","))
+    return labels.get(MANAGED_BY) == OURS and all(labels.get(name) == value for name, value in wanted.items())

@@ -1,0 +1,155 @@
+"""What is wrong with this attempt that Kubernetes alone never ends? What may pass by itself gets its time first.
+
+Each symptom says for how long it is borne. Whoever watches measures, by one clock, how long each has lasted without
+a pause; `jobset_view` makes the first that lasted too long the attempt's cause.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from prefect_tpu.infra.backends import jobset_places as places
+from prefect_tpu.infra.backends.jobset_causes import is_lost_for_good
+from prefect_tpu.infra.backends.jobset_facts import Facts, NodeFacts, PodFacts
+from prefect_tpu.infra.errors import FailureKind
+from prefect_tpu.infra.state import Cause
+
+PULL_SECONDS = 60.0  # a registry that fails for a moment is asked again within it
+CONFIGURE_SECONDS = 20.0  # a secret or a config map may be made just after the job
+CREATE_SECONDS = 20.0  # an admission webhook may be away for a moment
+QUOTA_SECONDS = 60.0  # what ended jobs hold of a quota is given back within it
+DEGRADED_SECONDS = 5.0  # a follower finds its node within one round of the scheduler
+UNHEARD_SECONDS = 60.0  # a kubelet that restarts is heard again within it
+UNCONFIRMED_SECONDS = 2.0  # of a pod that is being deleted on a node that is not heard of
+
+# Followers are refused until their leader has its node; the Job controller says so for each healthy exclusive JobSet.
+FOLLOWERS_WAIT = "follower pod node selector"
+_QUOTA = "exceeded quota"  # the API server has no reason of its own for it
+_NEVER_PULLED = {"InvalidImageName": 0.0, "ErrImageNeverPull": 0.0}
+_PULL = {"ErrImagePull": PULL_SECONDS, "ImagePullBackOff": PULL_SECONDS, "RegistryUnavailable": PULL_SECONDS}
+_CONFIGURE = ("CreateContainerConfigError", "CreateContainerError")
+_MOUNT = "FailedMount"  # an event of a pod whose volume cannot be laid down
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Symptom:
+    """Something wrong.
+
+    about: the host, place or thing that it is about.
+    bearable: for how many seconds it may last.
+    host: on which it shows.
+    is_end: whether it is that host's end, though nobody confirms it; else it is about the whole attempt.
+    place: where that host was to be.
+    """
+
+    about: str
+    cause: Cause
+    bearable: float = 0.0
+    host: int | None = None
+    is_end: bool = False
+    place: str = ""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What makes it the same symptom later, though its words change."""
+        return self.cause.kind.value, self.about
+
+
+Lasting = Mapping[tuple[str, str], float]
+
+
+def symptoms(facts: Facts) -> tuple[Symptom, ...]:
+    """All that are there, the weightiest first."""
+    return (
+        *_replaced(facts),
+        *(found for host in range(facts.hosts) if (pod := facts.pod(host)) for found in _of_pod(facts, pod)),
+        *_uncreated(facts),
+        *_degraded(facts),
+    )
+
+
+def unbearable(facts: Facts, lasting: Lasting) -> tuple[Symptom, ...]:
+    """Those that have lasted for longer than they are borne."""
+    return tuple(found for found in symptoms(facts) if lasting.get(found.key, 0.0) >= found.bearable)
+
+
+def _of_pod(facts: Facts, pod: PodFacts) -> Iterator[Symptom]:
+    if pod.has_ended:
+        return
+    node = facts.node(pod)
+    if (silent := _silent(facts, pod, node)) is not None:
+        yield silent
+    if (waiting := pod.container.waiting) is None:
+        return
+    patience = {**_NEVER_PULLED, **_PULL}.get(waiting.reason)
+    if patience is not None:
+        cause = Cause(kind=FailureKind.IMAGE, message=f"Host {pod.host}'s image cannot be fetched ({waiting}).")
+        yield Symptom(about="image", cause=cause, bearable=patience)
+    if waiting.reason in _CONFIGURE:
+        cause = Cause(kind=FailureKind.REFUSED, message=f"Host {pod.host}'s container cannot be made ({waiting}).")
+        yield Symptom(about="container", cause=cause, bearable=CONFIGURE_SECONDS)
+    for event in facts.events_of("Pod", pod.name):
+        if event.said.reason == _MOUNT:
+            message = f"Host {pod.host}'s volumes cannot be laid down ({event.said})."
+            yield Symptom(about="volume", cause=Cause(kind=FailureKind.REFUSED, message=message), bearable=PULL_SECONDS)
+
+
+def _silent(facts: Facts, pod: PodFacts, node: NodeFacts | None) -> Symptom | None:
+    """Nobody confirms its end, or nobody has heard of its node for long and it reports no step either."""
+    if node is None or not node.is_lost or not pod.node:
+        return None
+    output = facts.outputs.get(pod.host)
+    step = output.progress.progress.step if output else None
+    cause = Cause(kind=FailureKind.HOST_LOST, message=f"node {pod.node} is not heard of any more")
+    patience = UNCONFIRMED_SECONDS if is_lost_for_good(pod, node) else UNHEARD_SECONDS
+    return Symptom(
+        about=f"host {pod.host} after step {step}", cause=cause, bearable=patience, host=pod.host, is_end=True
+    )
+
+
+def _replaced(facts: Facts) -> Iterator[Symptom]:
+    """A second pod for a host that had begun: the others run on and wait for one that is not there any more."""
+    for host in range(facts.hosts):
+        pods = facts.pods_of(host)
+        if len(pods) > 1 and any(pod.has_begun for pod in pods[:-1]):
+            message = f"The pod of host {host} was replaced by {pods[-1].name} while the attempt ran."
+            yield Symptom(about=f"host {host}", cause=Cause(kind=FailureKind.HOST_LOST, message=message))
+
+
+def _uncreated(facts: Facts) -> Iterator[Symptom]:
+    """The Job controller may not make a slice's first pod; it tries again for ever."""
+    for index, job in enumerate(facts.jobs):
+        if facts.leader(index) is not None:
+            continue
+        said = refusal(facts, job.name)
+        if said and _QUOTA in said:
+            cause = Cause(
+                kind=FailureKind.NO_QUOTA, message=f"A quota of the namespace does not allow its pods: {said}"
+            )
+            yield Symptom(about=job.name, cause=cause, bearable=QUOTA_SECONDS)
+        elif said:
+            cause = Cause(kind=FailureKind.REFUSED, message=f"The cluster does not take its pods: {said}")
+            yield Symptom(about=job.name, cause=cause, bearable=CREATE_SECONDS)
+
+
+def refusal(facts: Facts, job: str) -> str:
+    """Why no pod of this Job can be made, by its newest event; empty where nothing is wrong."""
+    events = [event for event in facts.events_of("Job", job) if event.said.reason == "FailedCreate"]
+    events = [event for event in events if FOLLOWERS_WAIT not in event.said.message]
+    return max(events, key=lambda event: event.at).said.message if events else ""
+
+
+def _degraded(facts: Facts) -> Iterator[Symptom]:
+    """The leader sits in a pool that lacks a host, where its followers wait for ever, while another slice is free."""
+    for index in range(facts.slices):
+        lacking = places.lacking(facts, index)
+        if lacking is not None and (free := places.free_pools(facts)):
+            message = (
+                f"Node pool {lacking.pool} has {lacking.there} of the {facts.hosts_per_slice} hosts of a slice, and"
+                f" {free[0]} is free."
+            )
+            cause = Cause(kind=FailureKind.UNSCHEDULABLE, message=message)
+            yield Symptom(
+                about=lacking.pool, cause=cause, bearable=DEGRADED_SECONDS, host=lacking.host, place=lacking.pool
+            )

@@ -1,0 +1,114 @@
+"""What does an attempt that was sent wait for? For people: its queue, the autoscaler, the scheduler, an image."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from prefect_tpu.infra.backends import jobset_places as places
+from prefect_tpu.infra.backends.jobset_facts import Facts, JobSetFacts, PodFacts
+from prefect_tpu.infra.backends.jobset_symptoms import refusal
+from prefect_tpu.infra.state import Waiting
+
+# Events of the cluster autoscaler about a pod, in our words.
+_SCALING = {
+    "TriggeredScaleUp": "the autoscaler is adding nodes",
+    "NotTriggerScaleUp": "the autoscaler adds none",
+    "FailedScaleUp": "the autoscaler could not add nodes",
+}
+_OTHER_KIND = "didn't match Pod's node affinity/selector"
+# The scheduler's words, which have no reasons of their own, and ours.
+_WORDS = {
+    "didn't match pod anti-affinity rules": "are held by another slice",
+    "had untolerated taint(s)": "are closed by a taint",
+    "were unschedulable": "are closed to new pods",
+    "didn't satisfy existing pods anti-affinity rules": "are held by another slice",
+    "didn't match pod affinity rules": "are outside its slice",
+}
+_PART = re.compile(r"(\d+) (?:node\(s\) )?(.+)")
+_INSUFFICIENT = re.compile(r"Insufficient (\S+)")
+
+
+def waiting(facts: Facts) -> Waiting | None:
+    """Why not every host has begun; None once all have, or where nothing was sent or it has ended."""
+    jobset = facts.jobset
+    if jobset is None or jobset.failed or jobset.is_complete or jobset.is_deleting or jobset.is_told_to_stop:
+        return None
+    begun = [host for host in range(facts.hosts) if (pod := facts.pod(host)) and (pod.has_begun or pod.has_ended)]
+    if len(begun) == facts.hosts:
+        return None
+    return Waiting(reason=next(_reasons(facts, jobset, len(begun))))
+
+
+def _reasons(facts: Facts, jobset: JobSetFacts, begun: int) -> Iterator[str]:
+    if jobset.is_suspended:
+        yield _queued(facts, jobset)
+    for job in facts.jobs:
+        if said := refusal(facts, job.name):
+            yield f"the cluster does not take its pods: {said}"
+    for index in range(facts.slices):
+        leader = facts.leader(index)
+        if leader is not None and leader.unschedulable and not leader.node:
+            yield _unscheduled(facts, leader)
+        if (lacking := places.lacking(facts, index)) is not None:
+            yield (
+                f"node pool {lacking.pool} has {lacking.there} of the {facts.hosts_per_slice} hosts of a slice;"
+                " its repair is awaited"
+            )
+    for host in range(facts.hosts):
+        pod = facts.pod(host)
+        if pod is not None and not pod.has_begun and pod.node:
+            yield _starting(facts, pod)
+        if pod is not None and not pod.node and pod.unschedulable:
+            yield f"host {host}: {scheduler_says(facts, pod.unschedulable)}"
+    yield f"{begun} of {facts.hosts} hosts have started"
+
+
+def _queued(facts: Facts, jobset: JobSetFacts) -> str:
+    """By Kueue's own words: how much is missing stands in them."""
+    if jobset.queue is None:
+        return "its JobSet is suspended, and by no queue: somebody has to resume it"
+    workload = facts.workload
+    place = f", place {workload.position} of it" if workload and workload.position else ""
+    said = f": {workload.pending}" if workload and workload.pending else ""
+    return f"in Kueue's queue {jobset.queue}{place}{said}"
+
+
+def _unscheduled(facts: Facts, leader: PodFacts) -> str:
+    said = scheduler_says(facts, leader.unschedulable)
+    events = [event for event in facts.events_of("Pod", leader.name) if event.said.reason in _SCALING]
+    if not events:
+        return said
+    newest = max(events, key=lambda event: event.at)
+    return f"{said}; {_SCALING[newest.said.reason]}: {newest.said.message}"
+
+
+def scheduler_says(facts: Facts, message: str) -> str:
+    """`0/8 nodes are available: 3 Insufficient google.com/tpu, …` in plain words, with who holds what."""
+    _, _, rest = message.partition(": ")
+    parts = [match.groups() for part in rest.split(". ")[0].rstrip(".").split(", ") if (match := _PART.fullmatch(part))]
+    own = [f"{count} {_in_words(text)}" for count, text in parts if text != _OTHER_KIND]
+    if not parts:
+        return f"no node is free: {message}"
+    if not own:
+        return "the cluster has no node of this kind"
+    held = "".join(f"; node pool {pool} is used by {who}" for pool, who in places.holders(facts).items())
+    return f"no slice is free: of the nodes of this kind {', '.join(own)}{held}"
+
+
+def _in_words(text: str) -> str:
+    if match := _INSUFFICIENT.fullmatch(text):
+        return f"have too little {match[1]} left"
+    return _WORDS.get(text, text)
+
+
+def _starting(facts: Facts, pod: PodFacts) -> str:
+    """Between its node and its container."""
+    said = pod.container.waiting
+    if said is not None and said.message:
+        return f"host {pod.host} cannot start: {said}"
+    pulls = [event for event in facts.events_of("Pod", pod.name) if event.said.reason in ("Pulling", "Pulled")]
+    newest = max(pulls, key=lambda event: event.at, default=None)
+    if newest is not None and newest.said.reason == "Pulling":
+        return f"host {pod.host} fetches its image"
+    return f"host {pod.host} starts on {pod.node}"

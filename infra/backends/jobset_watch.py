@@ -1,0 +1,224 @@
+"""What happens to one attempt now? Watches of everything that tells of it, gathered into facts and shown as snapshots.
+
+Plain tasks of asyncio, not a task group: snapshots come out of an asynchronous generator, which may be left anywhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncGenerator, Coroutine, Mapping
+from contextlib import aclosing
+from typing import Any
+
+from prefect_tpu.infra.backends.jobset_facts import Facts, JobSetFacts, NodeFacts, OutputFacts, WorkloadFacts
+from prefect_tpu.infra.backends.jobset_output import OutputLook
+from prefect_tpu.infra.backends.jobset_plan import Target
+from prefect_tpu.infra.backends.jobset_pods import PodMemory
+from prefect_tpu.infra.backends.jobset_reading import (
+    holder_of,
+    node_labels,
+    read_event,
+    read_job,
+    read_jobset,
+    read_node,
+    read_workload,
+)
+from prefect_tpu.infra.backends.jobset_symptoms import symptoms
+from prefect_tpu.infra.backends.jobset_view import view
+from prefect_tpu.infra.gcp.errors import Forbidden, NotFound
+from prefect_tpu.infra.gcp.kubernetes import Kubernetes
+from prefect_tpu.infra.gcp.resources import EVENTS, JOBS, JOBSETS, NODES, PODS, WORKLOADS, Selection
+from prefect_tpu.infra.state import Observation
+from prefect_tpu.infra.storage import open_storage
+
+logger = logging.getLogger(__name__)
+Object = dict[str, Any]
+
+LONGEST_SILENCE_SECONDS = 30.0
+TICK_SECONDS = 1.0  # how often it is looked whether a symptom has lasted too long
+AROUND_SECONDS = 20.0  # how often it is looked, while something waits, who has the other slices
+_JOB_UID = "kueue.x-k8s.io/job-uid"  # Kueue's label of a Workload: whose it is
+
+
+class Watching:
+    """One attempt under watch; enter it as a context."""
+
+    def __init__(self, cluster: Kubernetes, target: Target, look_seconds: float) -> None:
+        self._cluster, self._target, self._look_seconds = cluster, target, look_seconds
+        self._output = OutputLook(open_storage(target.output), target.attempt, target.hosts)
+        self._outputs: Mapping[int, OutputFacts] = {}
+        self._pods = PodMemory(target.hosts_per_slice)
+        self._raw_jobset: Object | None = None
+        self._was_there = False
+        self._jobs: tuple[Object, ...] = ()
+        self._events: tuple[Object, ...] = ()
+        self._nodes: dict[str, NodeFacts] = {}
+        self._taken: dict[str, str] = {}
+        self._workload: WorkloadFacts | None = None
+        self._since: dict[tuple[str, str], float] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._changed, self._is_known = asyncio.Event(), asyncio.Event()
+        self._looked_at: frozenset[str] = frozenset()  # the pods whose end was known when the output was read last
+
+    async def __aenter__(self) -> Watching:
+        self._begin("attempt", self._follow_attempt())
+        self._begin("output", self._look_at_output())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    async def snapshots(self) -> AsyncGenerator[Observation, None]:
+        """The first once everything was listed, then on each change, at least every 30 s."""
+        seen: Observation | None = None
+        silent_since = time.monotonic()
+        while True:
+            await self._news()
+            now = await self._look()
+            if now != seen or time.monotonic() - silent_since > LONGEST_SILENCE_SECONDS:
+                seen, silent_since = now, time.monotonic()
+                yield now
+
+    async def _news(self) -> None:
+        """Until something changed, or time alone may have changed what it means."""
+        pending = [asyncio.create_task(event.wait()) for event in (self._is_known, self._changed)]
+        try:
+            await asyncio.wait(pending[:1] + list(self._tasks.values()), return_when=asyncio.FIRST_COMPLETED)
+            self._raise_errors()
+            await asyncio.wait(
+                [pending[1], *self._tasks.values()], timeout=TICK_SECONDS, return_when=asyncio.FIRST_COMPLETED
+            )
+            self._raise_errors()
+            self._changed.clear()
+        finally:
+            for task in pending:
+                task.cancel()
+
+    def _raise_errors(self) -> None:
+        for name, task in list(self._tasks.items()):
+            if task.done():
+                del self._tasks[name]
+                task.result()
+
+    async def _look(self) -> Observation:
+        """A host that has just ended wrote its record before: what it says counts from the first moment."""
+        ended = self._pods.ended
+        if not ended <= self._looked_at:
+            await self._read_output()
+        facts = self._facts()
+        now = time.monotonic()
+        keys = {found.key for found in symptoms(facts)}
+        self._since = {key: self._since.get(key, now) for key in keys}
+        return view(facts, {key: now - since for key, since in self._since.items()})
+
+    def _facts(self) -> Facts:
+        jobset = self._jobset()
+        return Facts(
+            attempt=self._target.attempt,
+            slices=self._target.slices,
+            hosts=self._target.hosts,
+            jobset=jobset,
+            was_there=self._was_there or any(output.has_started for output in self._outputs.values()),
+            jobs=tuple(read_job(job) for job in self._jobs),
+            pods=self._pods.facts,
+            nodes=self._nodes,
+            taken=self._taken,
+            events=tuple(read_event(event) for event in self._events),
+            workload=self._workload,
+            outputs=self._outputs,
+        )
+
+    def _jobset(self) -> JobSetFacts | None:
+        return read_jobset(self._raw_jobset) if self._raw_jobset else None
+
+    def _begin(self, name: str, work: Coroutine[Any, Any, None]) -> None:
+        self._tasks[name] = asyncio.create_task(work)
+
+    # What tells of it
+
+    async def _follow_attempt(self) -> None:
+        target = self._target
+        own = {"namespace": target.namespace, "labels": target.selector}
+        chosen = (
+            *(Selection(resource=resource, **own) for resource in (JOBSETS, JOBS, PODS)),
+            Selection(resource=EVENTS, namespace=target.namespace),
+        )
+        async with aclosing(self._cluster.watch_together(*chosen)) as watching:
+            async for jobsets, jobs, pods, events in watching:
+                self._raw_jobset = next(iter(jobsets.objects), None)
+                self._pods.note(pods)
+                self._was_there = self._was_there or bool(jobsets.objects or jobsets.gone or pods.objects or pods.gone)
+                self._jobs = jobs.objects
+                self._events = tuple(event for event in events.objects if self._is_about(event))
+                self._follow_more()
+                self._is_known.set()
+                self._changed.set()
+
+    def _is_about(self, event: Object) -> bool:
+        name = str((event.get("involvedObject") or {}).get("name", ""))
+        return name == self._target.name or name.startswith(f"{self._target.name}-")
+
+    def _follow_more(self) -> None:
+        """What is known only once the JobSet is: which nodes may be its, and whose queue it stands in."""
+        if self._raw_jobset is None or "nodes" in self._tasks or self._nodes:
+            return
+        self._begin("nodes", self._unless_forbidden(self._follow_nodes(node_labels(self._raw_jobset))))
+        self._begin("around", self._unless_forbidden(self._look_around()))
+        found = read_jobset(self._raw_jobset)
+        if found.queue is not None:
+            self._begin("workload", self._unless_forbidden(self._follow_workload(found.uid)))
+
+    async def _unless_forbidden(self, work: Coroutine[Any, Any, None]) -> None:
+        """Without this permission, or this type, less is known; nothing else fails."""
+        try:
+            await work
+        except (Forbidden, NotFound) as exc:
+            logger.warning("%s Without it, less can be said of what the job waits for.", exc)
+            await asyncio.Event().wait()
+
+    async def _follow_nodes(self, labels: str) -> None:
+        async with aclosing(self._cluster.watch(Selection(resource=NODES, labels=labels))) as watching:
+            async for snapshot in watching:
+                gone = {name: node.lost() for name, node in self._nodes.items() if self._pods.is_on(name)}
+                self._nodes = {**gone, **{node["metadata"]["name"]: read_node(node) for node in snapshot.objects}}
+                self._changed.set()
+
+    async def _follow_workload(self, uid: str) -> None:
+        chosen = Selection(resource=WORKLOADS, namespace=self._target.namespace, labels=f"{_JOB_UID}={uid}")
+        async with aclosing(self._cluster.watch(chosen)) as watching:
+            async for snapshot in watching:
+                self._workload = read_workload(snapshot.objects[0]) if snapshot.objects else None
+                self._changed.set()
+
+    async def _look_around(self) -> None:
+        """Who is on nodes like ours, as long as something of ours has no node."""
+        while True:
+            if self._pods.is_waiting_for_node:
+                pods = await self._others()
+                held = [(pod["spec"].get("nodeName"), holder_of(pod)) for pod in pods if not self._pods.has(pod)]
+                self._taken = {node: who for node, who in held if node in self._nodes and who}
+                self._changed.set()
+            await asyncio.sleep(AROUND_SECONDS if self._pods.is_waiting_for_node else TICK_SECONDS)
+
+    async def _others(self) -> tuple[Object, ...]:
+        try:
+            return await self._cluster.list_all(Selection(resource=PODS))
+        except Forbidden:
+            return await self._cluster.list_all(Selection(resource=PODS, namespace=self._target.namespace))
+
+    async def _look_at_output(self) -> None:
+        while True:
+            before = self._outputs
+            await self._read_output()
+            if self._outputs != before:
+                self._changed.set()
+            await asyncio.sleep(self._look_seconds)
+
+    async def _read_output(self) -> None:
+        ended = self._pods.ended
+        self._outputs = await asyncio.to_thread(self._output.look)
+        self._looked_at = ended
