@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from prefect_tpu.flows.options import OF_RUN, OF_TRAIN, PLAIN, TIMING, check_names
+from prefect_tpu.flows.saved import completed
 from prefect_tpu.infra.errors import UsageError
 from prefect_tpu.infra.job import Program
 from prefect_tpu.infra.packing import Packed, pack_function
 from prefect_tpu.infra.pickling import Arguments, check_callable
+from prefect_tpu.infra.pods import PodSettings, in_pods
 from prefect_tpu.infra.request import Request, check, default_output, job_folder, made_up_name
 from prefect_tpu.infra.storage import open_storage
 
@@ -48,7 +50,9 @@ def ask(
     """
     check_names(caller, options, OF_RUN if arguments else OF_TRAIN)
     name = options.get("name") or made_up_name()
-    output = _path("output", options.get("output") or default_output())
+    said, saved_output = completed(_of_cluster(options))
+    settings = {**_settings(options), **in_pods(options.get("backend"), said)}
+    output = _path("output", options.get("output") or saved_output or default_output(settings.get("backend", "local")))
     params, function = _mapping("params", options.get("params")), None
     if not isinstance(program, str):
         check_callable(program)
@@ -62,7 +66,7 @@ def ask(
         params=params,
         arguments=_words("arguments", options),
         data={name: _path(f"data[{name!r}]", place) for name, place in _mapping("data", options.get("data")).items()},
-        settings=_settings(options),
+        settings=settings,
     )
     check(request)
     return Asked(request=request, function=function)
@@ -71,7 +75,7 @@ def ask(
 def parameters(request: Request) -> dict[str, Any]:
     """The same as parameters of the flow `train`."""
     timing = {name: value for name, value in request.settings.items() if name in TIMING}
-    plain = {name: value for name, value in request.settings.items() if name not in TIMING}
+    plain = {name: value for name, value in request.settings.items() if name not in (*TIMING, "pods")}
     return {
         "program": request.program,
         "accelerator": request.accelerators[0],
@@ -83,6 +87,7 @@ def parameters(request: Request) -> dict[str, Any]:
         "arguments": list(request.arguments),
         "timing": timing,
         **plain,
+        **_of_pods(request.settings.get("pods")),
         "drills": list(request.settings.get("drills", ())),
     }
 
@@ -92,10 +97,16 @@ def _sent(program: Program) -> str:
     return f"payload:{program.payload}:{program.target}"
 
 
+def _of_pods(pods: PodSettings | None) -> dict[str, Any]:
+    """Their settings as parameters of the flow: the image and the cluster by themselves, the others together."""
+    said = {} if pods is None else {name: value for name, value in asdict(pods).items() if value is not None}
+    apart: dict[str, Any] = {name: said.pop(name) for name in ("image", "cluster") if name in said}
+    together = {name: list(value) if isinstance(value, tuple) else value for name, value in said.items()}
+    return {**apart, **({"pods": together} if together else {})}
+
+
 def _settings(options: Mapping[str, Any]) -> dict[str, Any]:
-    timing = options.get("timing") or {}
-    dump = getattr(timing, "model_dump", None)
-    given = _mapping("timing", timing if dump is None else dump(exclude_unset=True))
+    given = _group("timing", options)
     if unknown := sorted(set(given) - set(TIMING)):
         raise UsageError(f"timing has no field {unknown[0]!r}. It has: {', '.join(TIMING)}.")
     plain = {name: options[name] for name in (*PLAIN, *TIMING) if name in options}
@@ -105,6 +116,19 @@ def _settings(options: Mapping[str, Any]) -> dict[str, Any]:
     if "drills" in settings:
         settings["drills"] = _words("drills", settings)
     return settings
+
+
+def _of_cluster(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {**_group("pods", options), **{name: options.get(name) for name in ("image", "cluster") if name in options}}
+
+
+def _group(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options that are given together: as the model of the flow's form, of which what was not said is left out, or
+    as a dictionary.
+    """
+    given = options.get(name) or {}
+    dump = getattr(given, "model_dump", None)
+    return _mapping(name, given if dump is None else dump(exclude_unset=True))
 
 
 def _mapping(what: str, given: object) -> dict[str, Any]:

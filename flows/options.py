@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from prefect_tpu.infra.errors import UsageError
 from prefect_tpu.infra.job_checks import nearest
 
 if TYPE_CHECKING:
-    from prefect_tpu.flows.train import Timing
+    from prefect_tpu.flows.form import Pods, Timing
 
 Path = str | os.PathLike[str]
-PLAIN = ("env", "checkpoint_every", "max_preemptions", "max_failures", "drills")
+PLAIN = ("env", "checkpoint_every", "max_preemptions", "max_failures", "drills", "slices")
 TIMING = ("grace", "orphan_after", "join_timeout", "provision_timeout", "deadline", "stall_timeout")
 
 
 class Options(TypedDict, total=False):
     """Further options of `train`, `submit` and `run`: the flow `prefect_tpu.flows.train.train` says what they mean.
 
-    Each field of `timing` may be given by itself too.
+    Each field of `timing` may be given by itself too. An `image`, a `cluster` or anything in `pods` asks for pods of a
+    cluster; without them hosts are processes of this machine.
     """
 
     fallback_accelerators: Sequence[str]
@@ -37,6 +38,11 @@ class Options(TypedDict, total=False):
     provision_timeout: float
     deadline: float | None
     stall_timeout: float | None
+    backend: str
+    slices: int
+    image: str
+    cluster: str
+    pods: Pods | Mapping[str, Any]
 
 
 class RunOptions(Options, total=False):

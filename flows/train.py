@@ -10,11 +10,13 @@ from prefect import flow, get_run_logger
 from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
 from prefect.states import Cancelled
-from pydantic import BaseModel, Field
 
+from prefect_tpu.flows.form import Pods, Timing
+from prefect_tpu.flows.saved import completed
 from prefect_tpu.infra.errors import JobFailed, PrefectTpuError
 from prefect_tpu.infra.job import JobResult, SliceJob, name_from_run
 from prefect_tpu.infra.launcher.driving import Driving, driving
+from prefect_tpu.infra.pods import in_pods
 from prefect_tpu.infra.request import Request, default_output, job_folder
 from prefect_tpu.infra.summary import failing_traceback
 from prefect_tpu.tasks.cancellation import asks_to_stop
@@ -26,17 +28,6 @@ from prefect_tpu.tasks.provision_slice import provision_slice
 from prefect_tpu.tasks.release_slice import release_slice
 from prefect_tpu.tasks.reporting import Reporter
 from prefect_tpu.tasks.stage_data import stage_data
-
-
-class Timing(BaseModel):
-    """How long the launcher waits, in seconds."""
-
-    grace: float = Field(30.0, gt=0, description="From the notice that a host must go to its end.")
-    orphan_after: float = Field(60.0, gt=0, description="Until hosts that nobody drives save and leave.")
-    join_timeout: float = Field(120.0, gt=0, description="Until all hosts have met.")
-    provision_timeout: float = Field(86_400.0, gt=0, description="Until an attempt has a slice.")
-    deadline: float | None = Field(None, gt=0, description="From the start of an attempt to its end.")
-    stall_timeout: float | None = Field(1_800.0, gt=0, description="Without a step on any host, until it is ended.")
 
 
 @flow(name="train", description="Train on a slice, through preemptions, to a result.", log_prints=False)
@@ -55,6 +46,11 @@ def train(
     max_failures: int = 0,
     drills: list[str] = [],  # noqa: B006
     timing: Timing = Timing(),  # noqa: B008 -- frozen by use: the form shows its fields
+    backend: str = "",
+    slices: int = 1,
+    image: str = "",
+    cluster: str = "",
+    pods: Pods = Pods(),  # noqa: B008
 ) -> dict[str, Any] | State[Any]:
     """Run one program on every host of a slice until it is done.
 
@@ -64,7 +60,8 @@ def train(
         params: Keyword arguments of the function. Progress is shown of a number of `steps`.
         data: Name → file or folder, laid down for the program to read.
         name: Name of the job. Run the same name again to go on where it stopped. Empty: made from the run's id.
-        output: Folder of all jobs. Empty: `$PREFECT_TPU_OUTPUT`, or the user's data directory.
+        output: Folder of all jobs. Empty: `$PREFECT_TPU_OUTPUT`, or the user's data directory. Hosts in a cluster need
+            a `gs://` URL.
         fallback_accelerators: Taken in this order where the first is not to be had.
         arguments: Arguments of a script or command.
         env: Plain environment variables of the program; no secrets.
@@ -73,6 +70,13 @@ def train(
         max_failures: Restarts after an error of the program.
         drills: Failures to rehearse, such as `preempt@step=40,host=2`.
         timing: How long the launcher waits.
+        backend: `local`, processes of this machine, or `jobset`, pods of a cluster. Empty: `jobset` where an image, a
+            cluster or anything of `pods` is given.
+        slices: How many slices of the accelerator the program spans.
+        image: What the container of each host runs: it has Python and the program's packages.
+        cluster: `block:NAME` of a saved cluster, a kubeconfig context, or `gke://project/location/cluster`. Empty: the
+            one this runs in, or that `kubectl` uses.
+        pods: How hosts run in a cluster.
 
     Returns:
         The job's result: `job state attempts output value failure`.
@@ -81,24 +85,29 @@ def train(
         UsageError: the call cannot be carried out; the message says what to change.
         JobFailed: the job ended without its result.
     """
-    request = Request(
-        name=name or name_from_run(str(flow_run.id)),
-        program=program,
-        accelerators=(accelerator, *fallback_accelerators),
-        output=output or default_output(),
-        params=params,
-        arguments=tuple(arguments),
-        data=data,
-        settings={
+    try:
+        of_pods = {"image": image, "cluster": cluster, **pods.model_dump(exclude_defaults=True)}
+        said, saved_output = completed(of_pods)
+        settings = {
             "env": env,
             "checkpoint_every": checkpoint_every,
             "max_preemptions": max_preemptions,
             "max_failures": max_failures,
             "drills": tuple(drills),
+            "slices": slices,
             **timing.model_dump(),
-        },
-    )
-    try:
+            **in_pods(backend, said),
+        }
+        request = Request(
+            name=name or name_from_run(str(flow_run.id)),
+            program=program,
+            accelerators=(accelerator, *fallback_accelerators),
+            output=output or saved_output or default_output(settings.get("backend", "local")),
+            params=params,
+            arguments=tuple(arguments),
+            data=data,
+            settings=settings,
+        )
         return _carry_out(request)
     except PrefectTpuError as exc:
         return failed(exc)

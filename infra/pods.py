@@ -93,18 +93,31 @@ class PodSettings:
             return cls(**{key: value for key, value in values.items() if key in known})
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodDefaults:
+    """What a saved cluster says for its jobs: settings of pods by name, and the output of all jobs; "" says nothing."""
+
+    pods: Mapping[str, Any] = field(default_factory=dict)
+    output: str = ""
+
+    def completed(self, said: Mapping[str, Any]) -> dict[str, Any]:
+        """What a job says itself, and for the rest this."""
+        return {**self.pods, **{name: value for name, value in said.items() if value is not None and value != ""}}
+
+
 def in_pods(backend: str | None, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings `backend` and `pods` of a job, from what a person said of both.
+    """The settings `backend` and `pods` of a job, from what a person said of both; empty text says nothing.
 
     Whoever says anything of pods, be it an image or a cluster, wants a cluster; else hosts are processes here.
     Raises `UsageError` for what contradicts itself, or lacks an image.
     """
-    chosen = backend or ("jobset" if given else "local")
+    said = {name: value for name, value in given.items() if value is not None and value != ""}
+    chosen = backend or ("jobset" if said else "local")
     if chosen != "local":
-        return {"backend": chosen, "pods": pod_settings(given)}
-    if given:
+        return {"backend": chosen, "pods": pod_settings(said)}
+    if said:
         raise UsageError(
-            f"The local backend has no pods, and {', '.join(given)} was given: leave it out, or name the backend"
+            f"The local backend has no pods, and {', '.join(said)} was given: leave it out, or name the backend"
             " 'jobset'."
         )
     return {"backend": chosen} if backend else {}

@@ -7,36 +7,41 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from prefect_tpu.flows.saved import completed
 from prefect_tpu.flows.shell.durations import seconds, seconds_or_never
 from prefect_tpu.flows.shell.options import JobOptions
+from prefect_tpu.flows.shell.pods import pods_of
 from prefect_tpu.infra.errors import UsageError
+from prefect_tpu.infra.pods import in_pods
 from prefect_tpu.infra.request import Request, default_output, made_up_name
 
 V = TypeVar("V")
 _DURATIONS = ("checkpoint_every", "grace", "provision_timeout", "join_timeout")
 _OR_NEVER = ("stall_timeout", "deadline")
-_COUNTS = ("max_preemptions", "max_failures", "dialect")
+_COUNTS = ("max_preemptions", "max_failures", "dialect", "slices")
 
 
 def request_of(options: JobOptions) -> Request:
     """The request. Raises `UsageError` for words that mean nothing."""
+    said, saved_output = completed(pods_of(options))
+    settings = {**_settings(options), **in_pods(options.backend, said)}
     return Request(
         name=options.name or made_up_name(),
         program=options.target,
         accelerators=tuple(_accelerator(name, options.spot) for name in options.accelerator or ("cpu",)),
-        output=options.output or default_output(),
+        output=options.output or saved_output or default_output(settings.get("backend", "local")),
         params=_unique("--param", _params(options.param or ())),
         arguments=tuple(options.arguments or ()),
         data=_unique("--data", _data(options.data or ())),
-        settings=_settings(options),
+        settings=settings,
     )
 
 
-def _settings(options: JobOptions) -> dict[str, object]:
+def _settings(options: JobOptions) -> dict[str, Any]:
     """Only what was said: a job has its own defaults."""
-    settings: dict[str, object] = {}
+    settings: dict[str, Any] = {}
     for name in (*_DURATIONS, *_OR_NEVER):
         if (text := getattr(options, name)) is not None:
             read = seconds_or_never if name in _OR_NEVER else seconds

@@ -12,9 +12,11 @@ import typer
 from prefect_tpu.flows.shell import completion
 from prefect_tpu.flows.shell.durations import written
 from prefect_tpu.infra.job import SliceJob
+from prefect_tpu.infra.pods import PodSettings
 
 T = TypeVar("T")
 WHEN_WRONG, HOW_LONG = "When things go wrong", "Durations: seconds, or 90s, 10m, 2h"
+IN_CLUSTER = "In a cluster"
 
 
 def _default(name: str) -> str:
@@ -158,6 +160,75 @@ class JobOptions:
             help="Rehearse a failure, such as preempt@step=40,host=2.",
             autocompletion=completion.drills,
             rich_help_panel=WHEN_WRONG,
+        ),
+    ] = None
+    image: Annotated[
+        str | None,
+        typer.Option(
+            help="What each host's container runs: it has Python and the program's packages.",
+            rich_help_panel=IN_CLUSTER,
+        ),
+    ] = None
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CONTEXT",
+            help="A kubeconfig context, gke://project/location/cluster, or block:NAME.",
+            show_default="the one this runs in, else kubectl's",
+            rich_help_panel=IN_CLUSTER,
+        ),
+    ] = None
+    backend: Annotated[
+        str | None,
+        typer.Option(
+            metavar="local|jobset",
+            help="Processes of this machine, or pods of a cluster.",
+            show_default="jobset with any option of this list, else local",
+            autocompletion=completion.backends,
+            rich_help_panel=IN_CLUSTER,
+        ),
+    ] = None
+    namespace: Annotated[
+        str | None,
+        typer.Option(
+            help="Where the objects are made.",
+            show_default=PodSettings.__dataclass_fields__["namespace"].default,
+            rich_help_panel=IN_CLUSTER,
+        ),
+    ] = None
+    slices: Annotated[
+        int | None,
+        typer.Option(min=1, help="How many slices the program spans.", show_default=_default("slices")),
+    ] = None
+    queue: Annotated[
+        str | None, typer.Option(help="A Kueue queue that admits the job.", rich_help_panel=IN_CLUSTER)
+    ] = None
+    service_account: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Whose rights the program has.", rich_help_panel=IN_CLUSTER)
+    ] = None
+    secret: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=SECRET/KEY",
+            help="A variable of the program, from a secret of the cluster.",
+            rich_help_panel=IN_CLUSTER,
+        ),
+    ] = None
+    volume: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATH=SOURCE",
+            help="gs://bucket/folder, configmap:NAME, secret:NAME, claim:NAME or empty[:SIZE], seen at PATH.",
+            rich_help_panel=IN_CLUSTER,
+        ),
+    ] = None
+    pod: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=VALUE",
+            help="Any other setting of pods, such as memory=64Gi or labels.team=vision.",
+            autocompletion=completion.pod_settings,
+            rich_help_panel=IN_CLUSTER,
         ),
     ] = None
 

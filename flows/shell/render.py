@@ -1,4 +1,8 @@
-"""How is shown what would be sent? As lines that read like YAML, or as JSON."""
+"""How is shown what would be sent? As lines that read like YAML, or as JSON.
+
+Objects of a cluster are documents that `kubectl apply --dry-run=server -f -` takes; what else there is to say stands
+among them as a comment.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +25,24 @@ HIDDEN = "(hidden)"
 
 def written_plan(request: Request, *, as_json: bool) -> str:
     """What `run` would do, whole."""
-    facts = _facts(preview(request), request)
-    return json.dumps(facts) if as_json else "\n".join(lines(facts))
+    found = preview(request)
+    facts, objects = _facts(found, request), list(found.plan.objects if found.plan else ())
+    if as_json:
+        return json.dumps({**facts, **({"objects": objects} if objects else {})})
+    told = [*lines(_for_people(facts))]
+    return "\n".join(_documents(objects, told) if objects else told)
+
+
+def _documents(objects: list[dict[str, Any]], told: list[str]) -> Iterator[str]:
+    """In the order in which they are created. The last is the one that people want to read, so what is told of it
+    stands before it, and not before the large ones.
+    """
+    *others, last = objects
+    for item in others:
+        yield from lines(item)
+        yield "---"
+    yield from (f"# {line}" for line in told)
+    yield from lines(last)
 
 
 def _facts(found: Preview, request: Request) -> dict[str, Any]:
@@ -59,6 +79,13 @@ def _attempt(found: Preview) -> dict[str, Any]:
     return {"plan": plan, **({"hosts": hosts} if hosts else {})}
 
 
+def _for_people(facts: Mapping[str, Any]) -> Mapping[str, Any]:
+    """With the command of each host as a shell takes it."""
+    if "hosts" not in facts:
+        return facts
+    return {**facts, "hosts": [{**host, "command": shlex.join(host["command"])} for host in facts["hosts"]]}
+
+
 def _without_secrets(env: Mapping[str, str]) -> dict[str, str]:
     """Secrets have no place in `env`; where one got there all the same, it is not shown."""
     return {name: HIDDEN if _SECRET.search(name) else value for name, value in env.items()}
@@ -71,8 +98,6 @@ def lines(facts: Mapping[str, Any], indent: str = "") -> Iterator[str]:
         if isinstance(item, Mapping) and item:
             yield f"{key}:"
             yield from lines(item, f"{indent}  ")
-        elif name == "command":
-            yield f"{key}: {_scalar(shlex.join(item))}"
         elif isinstance(item, list | tuple) and item and all(isinstance(part, Mapping) and part for part in item):
             yield f"{key}:"
             for part in item:

@@ -15,6 +15,11 @@ _KNOWN = {
 }
 
 
+def names() -> tuple[str, ...]:
+    """Of all backends."""
+    return tuple(_KNOWN)
+
+
 def open_backend(name: str) -> Backend:
     """The backend of that name. Raises `UsageError` with the known names."""
     if sys.platform == "win32":

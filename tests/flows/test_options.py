@@ -7,10 +7,12 @@ from dataclasses import fields
 
 import pytest
 
+from prefect_tpu.flows.form import Pods, Timing
 from prefect_tpu.flows.options import OF_RUN, OF_TRAIN, PLAIN, TIMING, check_names
-from prefect_tpu.flows.train import Timing, train
+from prefect_tpu.flows.train import train
 from prefect_tpu.infra.errors import UsageError
 from prefect_tpu.infra.job import SliceJob
+from prefect_tpu.infra.pods import PodSettings
 
 
 def test_options_are_the_parameters_of_the_flow_and_the_fields_of_its_timing() -> None:
@@ -24,6 +26,15 @@ def test_settings_are_those_of_a_job_with_its_defaults() -> None:
     defaults = {field.name: field.default for field in fields(SliceJob)}
     assert {*PLAIN, *TIMING} <= set(defaults)
     assert Timing().model_dump() == {name: defaults[name] for name in TIMING}
+
+
+def test_the_form_has_every_setting_of_pods_with_its_default() -> None:
+    settings, form = PodSettings(image="python"), Pods().model_dump()
+    assert set(form) == {field.name for field in fields(PodSettings)} - {"image", "cluster"}
+    assert {name: value or None for name, value in form.items()} == {
+        name: getattr(settings, name) or None for name in form
+    }
+    assert Pods.model_config["extra"] == "forbid"
 
 
 @pytest.mark.parametrize(

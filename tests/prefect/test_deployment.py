@@ -74,9 +74,11 @@ def test_the_form_is_flat_typed_and_explained(server: Server, worker: None) -> N
     assert schema["required"] == ["program"]
     assert list(fields)[:4] == ["program", "accelerator", "params", "data"]
     assert fields["accelerator"]["type"] == "string" and fields["accelerator"]["default"] == "cpu"
-    assert [name for name, field in fields.items() if "$ref" in field or "allOf" in field] == ["timing"]
+    assert [name for name, field in fields.items() if "$ref" in field or "allOf" in field] == ["timing", "pods"]
     assert [name for name, field in fields.items() if "anyOf" in field] == []
-    for name, field in [*fields.items(), *schema["definitions"]["Timing"]["properties"].items()]:
+    groups = [schema["definitions"][group]["properties"] for group in ("Timing", "Pods")]
+    assert [name for name, field in groups[1].items() if "anyOf" in field] == []
+    for name, field in [*fields.items(), *(item for group in groups for item in group.items())]:
         description = field["description"]
         assert description[0].isupper() and description.endswith("."), f"{name}: {description}"
 

@@ -1,0 +1,43 @@
+"""What do the groups of fields mean that the form of the flow `train` shows? With their defaults and their help."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Timing(BaseModel):
+    """How long the launcher waits, in seconds."""
+
+    grace: float = Field(30.0, gt=0, description="From the notice that a host must go to its end.")
+    orphan_after: float = Field(60.0, gt=0, description="Until hosts that nobody drives save and leave.")
+    join_timeout: float = Field(120.0, gt=0, description="Until all hosts have met.")
+    provision_timeout: float = Field(86_400.0, gt=0, description="Until an attempt has a slice.")
+    deadline: float | None = Field(None, gt=0, description="From the start of an attempt to its end.")
+    stall_timeout: float | None = Field(1_800.0, gt=0, description="Without a step on any host, until it is ended.")
+
+
+class Pods(BaseModel):
+    """How hosts run in a cluster, beside their image; nothing of it is needed."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    namespace: str = Field("default", description="Where the objects are made.")
+    queue: str = Field("", description="A Kueue LocalQueue that admits the job.")
+    service_account: str = Field("", description="Whose rights the program has.")
+    secrets: dict[str, str] = Field({}, description="Environment variable → `secret/key`; never the secret itself.")
+    volumes: dict[str, str] = Field(
+        {}, description="Path → `gs://bucket/folder`, `configmap:NAME`, `secret:NAME`, `claim:NAME` or `empty:SIZE`."
+    )
+    python: str = Field("python3", description="The interpreter in the image.")
+    pull_secrets: list[str] = Field([], description="Secrets by which the nodes fetch the image.")
+    cpu: str = Field("", description="CPUs of each host, such as `8`. Empty: what its machine has left for pods.")
+    memory: str = Field("", description="Of each host, such as `64Gi`; then no more. Empty: as for CPUs, no limit.")
+    ephemeral_storage: str = Field("", description="Disk of each host, such as `50Gi`; then no more.")
+    shared_memory: str = Field("", description="Size of /dev/shm, such as `16Gi`.")
+    priority_class: str = Field("", description="By which the scheduler chooses who goes first.")
+    reservation: str = Field("", description="Its name, or `projects/PROJECT/reservations/NAME`.")
+    provisioning_request: str = Field("", description="Of queued provisioning: the request that holds the nodes.")
+    node_selector: dict[str, str] = Field({}, description="Labels that nodes must have beside those of the chips.")
+    labels: dict[str, str] = Field({}, description="Put on the job's objects, as for costs.")
+    annotations: dict[str, str] = Field({}, description="Put on the job's objects.")
+    ttl: int = Field(86_400, ge=0, description="Seconds that the objects of an attempt stay after its end.")
