@@ -42,7 +42,7 @@ class JobDriver:
         *,
         tasks: TaskGroup,
     ) -> None:
-        self.job, self.storage = job, storage
+        self.job, self.storage, self._backend = job, storage, backend
         self._tell = Announcer(job.name, listen)
         self._hands = Performer(job, storage, backend, self._tell, tasks)
         self._stop_question = StopQuestion(asks_to_stop, tasks)
@@ -125,6 +125,11 @@ class JobDriver:
     async def let_go(self) -> None:
         """Give back what is still held; nothing of it is touched while its hosts live."""
         await self._hands.slice.let_go()
+
+    @property
+    def look_seconds(self) -> float:
+        """How often the job's files may be looked at."""
+        return self._backend.look_seconds
 
     @property
     def result(self) -> JobResult | None:

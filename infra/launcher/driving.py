@@ -174,7 +174,7 @@ async def _enter(lease: Lease, driver: JobDriver, tell: Listener, goes_on: bool)
             tell(News(job=driver.job.name, state=JobState.QUEUED, attempt=0, text=text))
             told = True
         await driver.hear_wishes()
-        await anyio.sleep(FOLLOW_SECONDS)
+        await anyio.sleep(max(FOLLOW_SECONDS, driver.look_seconds))
     end_moved(driver.storage)
     if not goes_on:
         return
@@ -195,7 +195,7 @@ async def _keep_renewing(lease: Lease, driver: JobDriver) -> None:
             if (successor := await anyio.to_thread.run_sync(lease.successor)) is not None:
                 driver.give_way(str(successor))
                 return
-            if not history.is_there(driver.storage):  # a lease would make its folder again
+            if not await anyio.to_thread.run_sync(history.is_there, driver.storage):  # a lease would make it again
                 return
             await anyio.to_thread.run_sync(lease.renew)
         except PrefectTpuError as exc:

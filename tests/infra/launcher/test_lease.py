@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from prefect_tpu.infra import layout
-from prefect_tpu.infra.launcher.lease import LAPSED_SECONDS, RENEW_SECONDS, Driver, Lease, born
+from prefect_tpu.infra.launcher.lease import LAPSED_SECONDS, RENEW_SECONDS, Driver, Lease, Pulse, born
 from prefect_tpu.infra.storage import LocalStorage
 
 
@@ -127,3 +127,20 @@ def test_every_renewal_changes_the_bytes(storage: LocalStorage, clock: Clock) ->
         lease.renew()
         seen.add(storage.get(layout.LEASE))
     assert len(seen) == 3
+
+
+def test_of_a_driver_on_another_machine_only_its_renewals_are_seen(storage: LocalStorage, clock: Clock) -> None:
+    elsewhere(storage)
+    pulse = Pulse(storage, clock)
+    for renewals in range(4):
+        elsewhere(storage, renewals=renewals)
+        driver = pulse.driver()
+        assert driver is not None and not driver.is_here
+        clock.now += LAPSED_SECONDS
+    assert pulse.driver() is not None
+    clock.now += 0.1
+    assert pulse.driver() is None, "it is not known that it lives"
+    elsewhere(storage, renewals=9)
+    assert pulse.driver() is not None, "it stood still"
+    storage.delete(layout.LEASE)
+    assert pulse.driver() is None

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from counting import Counting
 
 from prefect_tpu.infra import contract, layout
 from prefect_tpu.infra.contract import Activity, ContractError, ExitCode, HostRecord, Progress, Scratch
@@ -19,11 +20,12 @@ from prefect_tpu.infra.errors import FailureKind, NoSuchJob
 from prefect_tpu.infra.job import AttemptSummary, JobResult, Program, SliceJob
 from prefect_tpu.infra.launcher import history
 from prefect_tpu.infra.launcher.lease import Lease
-from prefect_tpu.infra.launcher.status import read_status
+from prefect_tpu.infra.launcher.status import StatusReader, pause_between_looks, read_status
 from prefect_tpu.infra.plan import HostPlan
 from prefect_tpu.infra.policy.failures import failure
+from prefect_tpu.infra.scratch import HostProgress
 from prefect_tpu.infra.state import FINAL, HostPhase, JobState
-from prefect_tpu.infra.storage import LocalStorage
+from prefect_tpu.infra.storage import LocalStorage, Storage, open_storage
 
 LOST = failure(FailureKind.HOST_LOST, "Host 1 is gone.", host=1)
 
@@ -31,7 +33,7 @@ LOST = failure(FailureKind.HOST_LOST, "Host 1 is gone.", host=1)
 class Folder:
     """A job's folder, laid down with the functions that the product uses."""
 
-    def __init__(self, storage: LocalStorage, make_job: Callable[..., SliceJob], make_plan: Callable[..., HostPlan]):
+    def __init__(self, storage: Storage, make_job: Callable[..., SliceJob], make_plan: Callable[..., HostPlan]):
         self.storage, self._make_job, self._make_plan = storage, make_job, make_plan
 
     def asked(self, **changes: Any) -> None:
@@ -197,3 +199,57 @@ def test_a_job_began_with_its_first_file_and_changed_with_its_last(folder: Folde
     folder.reported(1, 0, step=1)
     os.utime(folder.storage.path(f"{layout.scratch(1, 0)}/{Scratch.PROGRESS}"), (200.0, 200.0))
     assert (read_status(folder.storage.url).began, read_status(folder.storage.url).changed) == (100.0, 200.0)
+
+
+@pytest.fixture
+def cloud(bucket: str, make_job: Callable[..., SliceJob], make_plan: Callable[..., HostPlan]) -> Folder:
+    """A job's folder in a bucket; its hosts have disks of their own."""
+    storage = open_storage(f"{bucket}/jobs/digits")
+    return Folder(storage, make_job, lambda **changes: make_plan(scratch="/scratch", **changes))
+
+
+def told(folder: Folder, attempt: int, host: int, joined: bool = True, **progress: Any) -> None:
+    """What a runner tells of its host's disk."""
+    said = HostProgress(progress=Progress(**progress), joined=joined)
+    folder.storage.put(layout.progress(attempt, host), said.to_json())
+
+
+def test_hosts_with_disks_of_their_own_are_known_by_what_their_runners_tell(cloud: Folder) -> None:
+    cloud.asked()
+    cloud.planned(1, hosts=4)
+    for host in (0, 1, 2):
+        cloud.started(1, host)
+    told(cloud, 1, 0, step=41, first_step=19, metrics={"loss": 0.5})
+    told(cloud, 1, 1)
+    told(cloud, 1, 2, joined=False)
+    cloud.recorded(1, 2, ExitCode.PREEMPTED, stop_reason="notice", progress=Progress(saved_step=40))
+    seen = read_status(cloud.storage.url)
+    assert (seen.state, seen.step, seen.saved_step) == (JobState.STARTING, 41, 40)
+    assert [host.phase.value for host in seen.hosts] == ["running", "running", "ended", "pending"]
+    assert [host.joined for host in seen.hosts] == [True, True, False, False]
+    assert seen.hosts[0].progress.metrics == {"loss": 0.5}
+    assert time.time() - 60.0 < seen.changed < time.time() + 60.0
+
+
+def test_only_what_has_changed_is_read_again(cloud: Folder) -> None:
+    cloud.asked()
+    cloud.planned(1, hosts=2)
+    for host in (0, 1):
+        cloud.started(1, host)
+        told(cloud, 1, host, step=1)
+    counting = Counting(cloud.storage)
+    reader = StatusReader(counting)
+    assert reader.read().step == 1
+    counting.questions()
+    told(cloud, 1, 1, step=2)
+    assert reader.read().step == 2
+    asked = counting.questions()
+    assert [question for question in asked if "hosts" in question] == [
+        *("facts attempts/1/hosts", "get attempts/1/hosts/1/progress.json"),
+    ]
+    assert len(asked) <= 10
+
+
+def test_of_a_bucket_nobody_asks_several_times_a_second(cloud: Folder, folder: Folder) -> None:
+    assert pause_between_looks(cloud.storage, 0.2) == 2.0 and pause_between_looks(cloud.storage, 5.0) == 5.0
+    assert pause_between_looks(folder.storage, 0.2) == 0.2
