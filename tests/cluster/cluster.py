@@ -11,6 +11,7 @@ from pathlib import Path
 
 from control_plane import Api, ApiError, ControlPlane, build
 from kubelet import Image, ProcessKubelet, cpu_nodes, python_image, slice_nodes
+from objects import Namespace
 
 POD_VARIABLE = "PREFECT_TPU_POD_VENV"
 CLONE = Path(__file__).resolve().parents[2]
@@ -46,6 +47,13 @@ class Cluster:
     def delete_nodes(self, *names: str) -> None:
         """Hosts and nodes are gone; those that are gone already do not matter."""
         self.kubelet.delete_nodes(*names)
+
+    @contextmanager
+    def namespace(self, name: str) -> Iterator[Namespace]:
+        """A namespace of this name, for as long as it is wanted."""
+        self.make_namespace(name)
+        yield Namespace(self.api, name)
+        self.delete_namespace(name)
 
     def make_namespace(self, name: str) -> None:
         """A namespace in which pods can be made."""

@@ -63,10 +63,8 @@ def kueue(cluster: Cluster) -> Cluster:
 
 @pytest.fixture
 def namespace(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[str]:
-    name = _name_of(request)
-    cluster.make_namespace(name)
-    yield name
-    cluster.delete_namespace(name)
+    with cluster.namespace(_name_of(request)) as made:
+        yield made.name
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ with ControlPlane(build.ready(), folder) as plane:
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from control_plane.add_ons import JOBSET, KUEUE, KUEUE_METRICS_CERTIFICATES, Add
 from control_plane.add_ons import make_webhooks as install_webhooks
 from control_plane.api import Api
 from control_plane.authority import Authority, write_signing_key
-from control_plane.processes import Processes, free_ports
+from control_plane.processes import Processes, free_ports, with_files
 from control_plane.programs import Pace, Site
 
 PORTS = ("etcd", "etcd-peer", "api", "kube-controller-manager", "kube-scheduler", *JOBSET.ports, *KUEUE.ports)
@@ -71,13 +70,12 @@ class ControlPlane:
         return users.write_kubeconfig(self.folder / f"{namespace}-{name}.kubeconfig", self.server, token, namespace)
 
     def start_kueue(self) -> None:
-        """Kueue beside the rest; an own folder of the machine has to be made for it, which takes root."""
-        if not KUEUE_METRICS_CERTIFICATES.exists():
-            shutil.copytree(self.site.keys / "webhook", KUEUE_METRICS_CERTIFICATES)
+        """Kueue beside the rest."""
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kueue-system"}}
         self.api.apply("/api/v1/namespaces/kueue-system", namespace)
         self._make_resources(KUEUE)
-        self._start_add_on(KUEUE)
+        scratch = self.folder / "kueue-root"
+        self._start_add_on(KUEUE, with_files(self.site.keys / "webhook", KUEUE_METRICS_CERTIFICATES, scratch))
         self._until_healthy("kueue", "kueue-health", "http")
 
     def stop(self) -> None:
@@ -105,8 +103,8 @@ class ControlPlane:
         for crd in make_resources(self.api, self._built / add_on.name):
             self.processes.until("kube-apiserver", lambda crd=crd: is_established(self.api, crd))
 
-    def _start_add_on(self, add_on: AddOn) -> None:
-        self.processes.start(add_on.name, add_on.arguments(self.site))
+    def _start_add_on(self, add_on: AddOn, inside: Sequence[str] = ()) -> None:
+        self.processes.start(add_on.name, add_on.arguments(self.site), inside)
         install_webhooks(self.api, self.site, add_on, self._built / add_on.name)
 
     def _until_healthy(self, program: str, port: str, scheme: str) -> None:

@@ -32,11 +32,14 @@ class Processes:
         self._programs, self.folder = programs, folder
         self._running: dict[str, subprocess.Popen[bytes]] = {}
 
-    def start(self, name: str, arguments: Sequence[str]) -> None:
-        """Start a program; it is killed by the system when the thread that started it is gone."""
+    def start(self, name: str, arguments: Sequence[str], inside: Sequence[str] = ()) -> None:
+        """Start a program; it is killed by the system when the thread that started it is gone.
+
+        `inside` is a command that runs the rest of its words.
+        """
         with self.log(name).open("ab") as log:
             self._running[name] = subprocess.Popen(
-                [*dies_with_parent(), str(self._programs / name), *arguments],
+                [*dies_with_parent(), *inside, str(self._programs / name), *arguments],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, cwd=self.folder,
                 start_new_session=True,
             )  # fmt: skip
@@ -101,6 +104,23 @@ def dies_with_parent() -> list[str]:
     """What a command begins with whose process the system kills together with its parent."""
     setpriv = shutil.which("setpriv")
     return [setpriv, "--pdeathsig", "KILL", "--"] if setpriv else []
+
+
+def with_files(files: Path, place: Path, scratch: Path) -> list[str]:
+    """What a command begins with that sees the files of a folder at a place which this machine need not have.
+
+    The machine itself is not changed: the command has a mount namespace, for root or by a user namespace.
+    """
+    top = Path(*place.parts[:2])
+    layers = f"lowerdir={top},upperdir=$1/upper,workdir=$1/work"
+    steps = (
+        'mkdir -p "$1/upper" "$1/work"',
+        f'mount -t overlay overlay -o "{layers}" {top}',
+        f'mkdir -p {place} && cp "$2"/* {place} && shift 2 && exec "$@"',
+    )
+    as_user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    new = ["unshare", *as_user, "--mount", "--propagation", "private"]
+    return [*new, "/bin/sh", "-c", " && ".join(steps), "sh", str(scratch), str(files)]
 
 
 def free_ports(names: Sequence[str]) -> dict[str, int]:

@@ -7,6 +7,7 @@ folders of this machine, no pod network but a loopback address per pod, and no d
 from kubelet.images import Image, python_image
 from kubelet.kubelet import ProcessKubelet
 from kubelet.machines import cpu_nodes, slice_nodes
-from kubelet.sandbox import Namespaces, Rewriting
+from kubelet.namespaces import Namespaces
+from kubelet.rewriting import Rewriting
 
 __all__ = ["Image", "Namespaces", "ProcessKubelet", "Rewriting", "cpu_nodes", "python_image", "slice_nodes"]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 
 import urllib3
 from control_plane import Api, ApiError, ControlPlane, Object
@@ -14,9 +14,10 @@ from kubelet.addresses import Addresses
 from kubelet.bench import Bench
 from kubelet.container import Container, Waiting
 from kubelet.images import Image, Images
+from kubelet.namespaces import best_sandbox
 from kubelet.nodes import HEARTBEAT_SECONDS, Nodes
 from kubelet.pod import Changed, Gone, PodRun, ShutDown
-from kubelet.sandbox import Sandbox, best_sandbox
+from kubelet.sandbox import Sandbox
 from kubelet.server import Asked, LogServer, Refused
 from kubelet.status import DONE, REJECTED
 
@@ -53,6 +54,12 @@ class ProcessKubelet:
     def is_isolated(self) -> bool:
         """Whether containers have namespaces of their own."""
         return self._bench.sandbox.has_names
+
+    def bucket(self, name: str) -> Path:
+        """The folder of this machine that pods see where they mount a bucket of this name."""
+        folder = self._bench.folder / "buckets" / name
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
 
     def __enter__(self) -> ProcessKubelet:
         for target in (self._beat, self._watch):
@@ -139,24 +146,21 @@ class ProcessKubelet:
             pod.thread.join(10)
 
     def _after(self, pods: list[PodRun], then: Callable[[], None]) -> None:
+        """A node is not gone before its kubelet has said how its pods ended."""
         for pod in pods:
-            for container in pod.containers:
-                while pod.thread.is_alive() and not isinstance(container.state, Waiting):
-                    if container.is_over.wait(1):
-                        break
-        self._settle(pods)
+            while pod.thread.is_alive() and not pod.is_told.wait(0.1):
+                continue
         then()
 
-    def _settle(self, pods: list[PodRun]) -> None:
-        """Until the last words of the pods have been said: a node is not gone before its kubelet has spoken."""
-        end = time.monotonic() + 5
-        while time.monotonic() < end and any(pod.thread.is_alive() and not pod.is_told for pod in pods):
-            time.sleep(0.05)
-
     def _look_again(self, node: str) -> None:
-        """What was bound to a node while it was away."""
-        for pod in self.api.get("/api/v1/pods", fieldSelector=f"spec.nodeName={node}")["items"]:
+        """What has happened to the pods of a node while it was away."""
+        listed = self.api.get("/api/v1/pods", fieldSelector=f"spec.nodeName={node}")["items"]
+        there = {pod["metadata"]["uid"] for pod in listed}
+        for pod in listed:
             self._on_pod("MODIFIED", pod)
+        for run in self._of(node):
+            if run.uid not in there:
+                run.tell(Gone())
 
     def _on_pod(self, kind: str, pod: Object) -> None:
         node, uid = pod["spec"].get("nodeName", ""), pod["metadata"]["uid"]
@@ -164,7 +168,10 @@ class ProcessKubelet:
             return
         with self._lock:
             known = self._pods.get(uid)
-            if known:
+            if known and not known.thread.is_alive() and not known.is_told.is_set() and kind != "DELETED":
+                known.pod = pod
+                known.report_lost()
+            elif known:
                 known.tell(Gone() if kind == "DELETED" else Changed(pod=pod))
             elif kind != "DELETED" and pod.get("status", {}).get("phase") not in DONE:
                 self._take_in(pod)

@@ -78,7 +78,7 @@ class PodRun:
         self.main = [self._container(one, is_init=False) for one in pod["spec"]["containers"]]
         self._ending: _Ending | None = None
         self._reported = ""
-        self.is_told = False  # how it ended
+        self.is_told = threading.Event()  # set once its end is reported, or nobody will report it
         self._began = time.monotonic()
         self.thread = threading.Thread(target=self._run, name=f"pod-{meta['name']}", daemon=True)
 
@@ -102,7 +102,8 @@ class PodRun:
         except _Left:
             pass
         except Exception as error:
-            self._bench.fail(f"{self._path}: {error!r}")
+            if not self._is_unwanted():
+                self._bench.fail(f"{self._path}: {error!r}")
         finally:
             for container in self.containers:
                 container.kill()
@@ -119,14 +120,39 @@ class PodRun:
                 self._start_due()
             self._report()
             self._take_mail()
-        verdict = self._ending.verdict if self._ending else None
-        self._post("Succeeded" if self._has_succeeded() else "Failed", verdict)
-        self.is_told = True
         while True:
-            if self.pod["metadata"].get("deletionTimestamp"):
+            self._tell_end()
+            if self.pod["metadata"].get("deletionTimestamp") and self.is_told.is_set():
                 self._delete()
                 raise _Left
             self._take(self._mail.get())
+
+    def _tell_end(self) -> None:
+        """Once; a node that is cut off does it when it is heard again."""
+        if not self.is_told.is_set() and self._bench.can_speak(self.node):
+            verdict = self._ending.verdict if self._ending else None
+            self._post("Succeeded" if self._has_succeeded() else "Failed", verdict)
+            self.is_told.set()
+
+    def _is_unwanted(self) -> bool:
+        """Whether the pod is on its way out: what it needs may be gone before it is."""
+        try:
+            is_going = "deletionTimestamp" in self._bench.api.get(self._path)["metadata"]
+        except ApiError as error:
+            return error.status == 404
+        if is_going:
+            self._delete()
+        return is_going
+
+    def report_lost(self) -> None:
+        """Its host has come back without it: what ran is not found any more."""
+        for container in self.containers:
+            if isinstance(container.state, Running):
+                container.refuse(255, "Unknown", "")
+        self._post("Failed")
+        self.is_told.set()
+        if self.pod["metadata"].get("deletionTimestamp"):
+            self._delete()
 
     # What comes in
 
