@@ -43,13 +43,13 @@ check: $(STAMP) ## style, types, arrows; what the pre-commit hook runs
 	PYTHONPATH=.check $(BIN)/lint-imports --no-cache
 	$(BIN)/pytest -q -m house_slow
 
-test: $(STAMP) ## the default tier, then slices and prefect
+test: $(STAMP) $(POD_STAMP) ## the default tier, then slices and prefect
 	$(BIN)/pytest -q -m "not compiler and not cluster and not house_slow"
 
 test-default: $(STAMP) ## the default tier alone: seconds, no network
 	$(BIN)/pytest -q
 
-test-slices: $(STAMP) ## real JAX processes on this machine, drills too
+test-slices: $(STAMP) $(POD_STAMP) ## real JAX processes on this machine, drills too
 	$(BIN)/pytest -q -m slices
 
 test-drills: $(STAMP) ## rehearsed failures alone and in random sequences; SEEDS=200 tries more

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -114,6 +115,16 @@ class Pods:
         raw = self.storage.get(layout.record(3, host))
         assert raw is not None, f"host {host} left no record"
         return HostRecord.from_json(raw)
+
+
+@pytest.fixture(scope="session")
+def free_port() -> Callable[[], int]:
+    def find() -> int:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            return int(probe.getsockname()[1])
+
+    return find
 
 
 @pytest.fixture
