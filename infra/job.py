@@ -126,6 +126,8 @@ class SliceJob:
             if getattr(self, name) is not None:
                 check_positive(name, getattr(self, name))
         check_environment(self.env)
+        if both := set(self.env) & set(self.pods.secrets if self.pods else ()):
+            raise UsageError(f"env and the secrets of pods both have {min(both)!r}: leave it out of env.")
         for name in ("max_preemptions", "max_failures", "slices"):
             check_count(name, getattr(self, name))
         if self.slices < 1:

@@ -24,6 +24,7 @@ from prefect_tpu.infra.drills import Moment
 from prefect_tpu.infra.errors import CouldNotJoin, Preempted, WrongSlice
 from prefect_tpu.infra.host import payload, values
 from prefect_tpu.infra.host.leaving import leave, leave_as_fork
+from prefect_tpu.infra.host.locked_memory import allow_locked_memory
 from prefect_tpu.infra.host.lost_peer import is_lost_peer, message
 from prefect_tpu.infra.host.out_of_memory import is_out_of_memory
 from prefect_tpu.infra.job import Program
@@ -39,6 +40,8 @@ def main() -> None:
     die_with_parent()
     scratch = Path(os.environ[Env.SCRATCH])
     plan = HostPlan.from_json(Path(os.environ[Env.PLAN]).read_bytes())
+    if plan.platform == "tpu":
+        allow_locked_memory()
     try:
         _rehearse(plan)
         if plan.program.kind == "command":

@@ -55,6 +55,11 @@ def test_a_job_keeps_its_pods(make_job: Any) -> None:
     assert SliceJob.from_json(job.to_json()) == job
 
 
+def test_a_variable_is_a_secret_or_it_is_not(make_job: Any) -> None:
+    with pytest.raises(UsageError, match="env and the secrets of pods both have 'TOKEN'"):
+        make_job(env={"TOKEN": "hush"}, pods=PodSettings(image="python", secrets={"TOKEN": "hub/token"}))
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [
