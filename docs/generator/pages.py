@@ -18,16 +18,17 @@ from code_words import fields_of
 from markdown import code, sentence, table
 
 import prefect_tpu
+from prefect_tpu.flows import form
 from prefect_tpu.flows import train as flow
 from prefect_tpu.flows.cli import app
 from prefect_tpu.flows.shell import exit_status
-from prefect_tpu.infra import contract, errors, job, layout, plan, state
+from prefect_tpu.infra import contract, errors, job, layout, plan, pods, state
 from prefect_tpu.infra.drills import GRAMMAR, DrillKind, Moment
 from prefect_tpu.infra.host.environment import program_environment
 from prefect_tpu.infra.launcher import status
 from prefect_tpu.infra.policy.failures import ADVICE, RETRYABLE
 
-OF_A_JOB = (job.SliceJob, job.Program)
+OF_A_JOB = (job.SliceJob, job.Program, pods.PodSettings)
 OF_AN_ATTEMPT = (plan.HostPlan, plan.RestorePoint)
 OF_A_HOST = (contract.HostRecord, contract.Progress, contract.Silence, contract.ProgramError, contract.ResultInfo)
 OF_AN_END = (job.JobResult, job.AttemptSummary, errors.Failure)
@@ -110,14 +111,16 @@ def _enum(level: str, cls: type[enum.Enum]) -> str:
 
 def parameters() -> str:
     """The flow's parameters, and the job that they make."""
-    timing = [
-        (code(f"timing.{name}"), markdown.default(field.default), sentence(field.description or ""))
-        for name, field in flow.Timing.model_fields.items()
+    groups = {"timing": form.Timing, "pods": form.Pods}
+    together = [
+        (code(f"{group}.{name}"), markdown.default(field.default), sentence(field.description or ""))
+        for group, model in groups.items()
+        for name, field in model.model_fields.items()
     ]
     function = inspect.unwrap(flow.train.fn)
     meanings = code_words.section(function, "Args")
     rows = [
-        (code(name), markdown.default(item.default) if name != "timing" else "", sentence(meanings.get(name, "")))
+        (code(name), markdown.default(item.default) if name not in groups else "", sentence(meanings.get(name, "")))
         for name, item in inspect.signature(function).parameters.items()
     ]
     return markdown.page(
@@ -125,7 +128,7 @@ def parameters() -> str:
         "What may be asked of a run. Durations are in seconds.",
         "## The flow `train`",
         "Of a deployment. `prefect_tpu.train`, `run` and `submit` take them too, those of `timing` by their own names.",
-        table(("parameter", "default", "meaning"), [*rows, *timing]),
+        table(("parameter", "default", "meaning"), [*rows, *together]),
         "## The job",
         "What each way in makes of it, kept as `job.json`. A job that has ended may be run again under its name with"
         f" other {', '.join(code(name) for name in _settings())}; with anything else changed it is refused.",
