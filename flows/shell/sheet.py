@@ -87,6 +87,7 @@ def _facts(seen: JobStatus, job: SliceJob, storage: Storage, now: float) -> list
     facts = {
         "program": " ".join([job.program.target, *job.program.arguments]),
         "driven by": "nobody" if seen.is_abandoned else seen.driver,
+        "waits for": seen.waiting,
         "value": None if seen.value is None else json.dumps(seen.value),
         "saved": None if seen.saved_step is None else f"step {seen.saved_step}",
         "changed": f"{written(now - seen.changed)} ago",

@@ -10,6 +10,7 @@ from prefect_tpu.infra.launcher import rehearsed
 from prefect_tpu.infra.launcher.news import Announcer
 from prefect_tpu.infra.launcher.offers import Offers
 from prefect_tpu.infra.launcher.step import Action, Provision, Submit
+from prefect_tpu.infra.launcher.waiting import WaitNote
 from prefect_tpu.infra.state import Offer, Waiting
 from prefect_tpu.infra.storage import Storage
 
@@ -22,6 +23,7 @@ class Holding:
     def __init__(self, job: SliceJob, storage: Storage, backend: Backend, tell: Announcer) -> None:
         self.offers = Offers(job, anyio.current_time)
         self.held: Held | None = None
+        self.waiting = WaitNote(storage, tell)
         self._job, self._storage, self._backend, self._tell = job, storage, backend, tell
 
     @property
@@ -33,6 +35,7 @@ class Holding:
         """Ask for a slice of this offer; it is held from now on where there is one."""
         answer = await self._backend.provision(attempt, offer)
         if isinstance(answer, Held):
+            self.waiting.end()
             self.held = answer
             self.offers.got()
         return answer
@@ -44,7 +47,7 @@ class Holding:
             self._say_refused(number, offer)
         else:
             self.offers.wait_for(offer)
-            self._tell.waits(number, answer.reason, self.offers.waited)
+            self.waiting.say(number, answer.reason, self.offers.waited)
             await anyio.sleep(max(LOOK_SECONDS, self._backend.look_seconds))
 
     def lose(self, action: Action) -> bool:

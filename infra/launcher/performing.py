@@ -199,8 +199,10 @@ class Performer:
     async def _watch(self) -> None:
         assert self.following is not None, "step watches only what is followed"
         await self.following.news(at_most=LOOK_SECONDS)
-        if (waits := self.following.seen.waiting) is not None:
-            self._tell.waits(self.following.seen.attempt, waits.reason, self.following.waiting_for or 0.0)
+        if (waits := self.following.seen.waiting) is None:
+            self.slice.waiting.end()
+        else:
+            self.slice.waiting.say(self.following.seen.attempt, waits.reason, self.following.waiting_for or 0.0)
         if anyio.current_time() > self._next_prune:
             self._next_prune = anyio.current_time() + PRUNE_SECONDS
             await self._prune()
@@ -220,6 +222,7 @@ class Performer:
             self.following = await follow(self._backend, handle, self._tell.saw, self._tasks)
         failure = history.judge(self.storage, self.following.seen.attempt, action.failure)
         await self.following.end()
+        self.slice.waiting.end()
         seen = self.following.seen
         summary = await anyio.to_thread.run_sync(lambda: self._summary(seen, failure))
         history.write_outcome(self.storage, summary)
@@ -253,6 +256,7 @@ class Performer:
         await anyio.sleep(min(max(LOOK_SECONDS, self._backend.look_seconds), action.seconds))
 
     async def _finish(self, action: Finish) -> None:
+        self.slice.waiting.end()
         ended = history.all_ended(self.storage)
         value = None
         if action.state is JobState.SUCCEEDED:

@@ -12,8 +12,9 @@ from prefect_tpu.infra.job import AttemptSummary
 from prefect_tpu.infra.launcher import history
 from prefect_tpu.infra.launcher.host_status import HostReader, HostStatus
 from prefect_tpu.infra.launcher.lease import driver_of
+from prefect_tpu.infra.launcher.waiting import read_waiting
 from prefect_tpu.infra.launcher.written import Reader, Written
-from prefect_tpu.infra.state import JobState
+from prefect_tpu.infra.state import HostPhase, JobState
 from prefect_tpu.infra.storage import Storage, local_folder, open_storage
 
 BUCKET_LOOK_SECONDS = 2.0
@@ -29,6 +30,7 @@ class JobStatus:
     accelerator: of the newest attempt; before it, the first that was asked for.
     steps: how many there will be, where the program has a parameter of that name.
     driver: who drives it; None where nobody does or whoever did is dead.
+    waiting: what it waits for, while it has no slice.
     hosts: of the newest attempt.
     attempts: that have ended, of all rounds, oldest first.
     failure, value: of the job's end.
@@ -43,6 +45,7 @@ class JobStatus:
     accelerators: tuple[str, ...]
     steps: int | None
     driver: str | None
+    waiting: str | None = None
     hosts: tuple[HostStatus, ...]
     attempts: tuple[AttemptSummary, ...]
     failure: Failure | None
@@ -111,16 +114,18 @@ class StatusReader:
         plan = written.newest
         hosts, hosts_changed = self._hosts.read(plan) if plan else ((), 0.0)
         driver = driver_of(storage)
+        waiting = None if result else _waiting(storage, written, hosts)
         changed = {name: storage.changed(name) or 0.0 for name in _telling(written)}
         return JobStatus(
             name=job.name,
             output=storage.url,
-            state=JobState(result.state) if result else _state(written, hosts),
+            state=JobState(result.state) if result else _state(written, hosts, waiting),
             attempt=written.last_number,
             accelerator=plan.accelerator if plan else job.accelerators[0],
             accelerators=job.accelerators,
             steps=job.program.steps,
             driver=None if driver is None else str(driver),
+            waiting=waiting,
             hosts=hosts,
             attempts=written.all_ended,
             failure=result.failure if result else None,
@@ -130,10 +135,19 @@ class StatusReader:
         )
 
 
-def _state(written: Written, hosts: Sequence[HostStatus]) -> JobState:
+def _waiting(storage: Storage, written: Written, hosts: Sequence[HostStatus]) -> str | None:
+    """Of the attempt that is to come or that was sent; once a host of it has begun, what was written is old."""
+    if not written.is_waiting or any(host.phase is not HostPhase.PENDING for host in hosts if written.live):
+        return None
+    return read_waiting(storage, written.last_number if written.live else written.last_number + 1)
+
+
+def _state(written: Written, hosts: Sequence[HostStatus], waiting: str | None) -> JobState:
     """Of a job without an end."""
     if written.is_stop_asked:
         return JobState.STOPPING
+    if waiting is not None:
+        return JobState.QUEUED
     if written.live is not None:
         return JobState.RUNNING if all(host.joined for host in hosts) else JobState.STARTING
     if not written.ended:

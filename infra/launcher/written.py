@@ -23,6 +23,7 @@ class Written:
     """One look at a job's folder.
 
     is_there: the job is; not once somebody has deleted its folder, or moved it away.
+    is_waiting: its driver has written down what it waits for.
     numbers: of all attempts ever, lowest first.
     newest: the plan of the last of them; None before the first.
     outcomes: of those that have ended, by number.
@@ -33,6 +34,7 @@ class Written:
     is_there: bool
     is_stop_asked: bool
     has_result: bool
+    is_waiting: bool
     numbers: tuple[int, ...]
     newest: HostPlan | None
     outcomes: Mapping[int, AttemptSummary]
@@ -82,6 +84,7 @@ class Reader:
             is_there=layout.JOB in top,
             is_stop_asked=layout.STOP in top,
             has_result=layout.RESULT in top,
+            is_waiting=layout.WAITING in top,
             numbers=tuple(numbers),
             newest=self._plans[numbers[-1]] if numbers else None,
             outcomes=dict(self._outcomes),

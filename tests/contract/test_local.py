@@ -13,7 +13,7 @@ from prefect_tpu.infra.backends.local import LocalBackend
 from prefect_tpu.infra.backends.local_limits import HOST_MEMORY_BYTES
 from prefect_tpu.infra.contract import Env
 from prefect_tpu.infra.errors import UsageError
-from prefect_tpu.infra.state import Offer, Waiting
+from prefect_tpu.infra.state import HostPhase, Offer, Waiting
 
 pytestmark = [pytest.mark.slices, pytest.mark.anyio, pytest.mark.timeout(60)]
 
@@ -80,3 +80,29 @@ async def test_a_runner_that_broke_is_gone_with_its_last_words(desk):
 def test_a_number_of_slices_that_is_none_is_refused(machine, value):
     with pytest.raises(UsageError, match=Env.SLICES):
         LocalBackend({**machine.environment, Env.SLICES: value})
+
+
+async def test_several_slices_are_so_many_times_the_hosts(desk):
+    plan, held, handle = await desk.begin("true", slices=2)
+    assert (plan.slices, plan.hosts, plan.hosts_per_slice, len(plan.addresses)) == (2, 4, 2, 4)
+    assert [host.record.exit_code for host in (await desk.ended(handle)).hosts] == [0] * 4
+    await desk.backend.forget(handle)
+    await desk.backend.release(held)
+    too_many = desk.attempt("true", accelerator="cpu-8x1", slices=3)
+    answer = await desk.backend.provision(too_many, Offer(accelerator="cpu-8x1"))
+    assert isinstance(answer, Refused) and "24 hosts needed, 16 hosts available" in answer.reason
+
+
+async def test_what_is_left_of_attempts_is_told_and_ended_by_any_process(desk):
+    _, held, handle = await desk.begin("sleep 60", accelerator="cpu")
+    await desk.seen(handle, lambda seen: all(host.phase is HostPhase.RUNNING for host in seen.hosts))
+    other = desk.open()
+    output = str(desk.storage.root.parent)
+    (left,) = await other.remnants(output, ())
+    assert (left.output, left.attempt, "process" in left.what) == (desk.storage.url, 1, True)
+    assert 0.0 <= left.age < 60.0
+    assert await other.remnants(f"{output}/elsewhere", ()) == ()
+    await other.forget(left.handle)
+    assert await other.remnants(output, ()) == ()
+    await desk.backend.forget(handle)
+    await desk.backend.release(held)

@@ -1,0 +1,38 @@
+"""What does a job wait for? Told while it lasts, and written down for those who only look at the job's files."""
+
+from __future__ import annotations
+
+from prefect_tpu.infra import contract, layout
+from prefect_tpu.infra.launcher.news import Announcer
+from prefect_tpu.infra.storage import Storage
+
+
+class WaitNote:
+    """One driver's words on what its job waits for; written on each change, not each time they are said."""
+
+    def __init__(self, storage: Storage, tell: Announcer) -> None:
+        self._storage, self._tell = storage, tell
+        self._noted: tuple[int, str] | None = None
+
+    def say(self, attempt: int, reason: str, seconds: float) -> None:
+        """The attempt has been without a slice for so long, and why."""
+        self._tell.waits(attempt, reason, seconds)
+        if (attempt, reason) != self._noted:
+            self._noted = attempt, reason
+            self._storage.put(layout.WAITING, contract.write_json({"attempt": attempt, "reason": reason}))
+
+    def end(self) -> None:
+        """It waits no longer, however that came."""
+        if self._noted is not None:
+            self._noted = None
+            self._storage.delete(layout.WAITING)
+
+
+def read_waiting(storage: Storage, attempt: int) -> str | None:
+    """What the attempt waits for, as its driver wrote it last; None where it wrote nothing, or of another one."""
+    raw = storage.get(layout.WAITING)
+    if raw is None:
+        return None
+    with contract.reading(layout.WAITING):
+        note = contract.read_json(raw, layout.WAITING)
+        return str(note["reason"]) if note["attempt"] == attempt else None
