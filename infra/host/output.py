@@ -15,7 +15,8 @@ from prefect_tpu.infra.storage import Storage
 
 PART_BYTES = 2**20
 MOST_PARTS = 64  # that wait on the disk while storage cannot be reached; what comes then takes the newest one's place
-SHIP_SECONDS = 15.0  # a host that is killed loses no more of its log than this
+SHORTEST_SECONDS, LONGEST_SECONDS = 2.0, 15.0  # a host that is killed loses no more of its log than this
+SHARE = 0.1  # of the age of the attempt: most of those that are killed are young
 DRAIN_SECONDS = 5.0  # for the last bytes of a program that has ended
 _BLOCK_BYTES = 65_536
 _CUT = b"\nprefect-tpu: %d MiB of this log are missing here: the output could not be reached.\n"
@@ -81,7 +82,7 @@ class LogParts:
         self._written = self._shipped = 0  # numbers of the newest part, and of the oldest that is not in the output
         self._shipped_bytes = 0  # of that one
         self._cut_bytes = 0
-        self._next = SHIP_SECONDS
+        self._next = SHORTEST_SECONDS
         self._pump = threading.Thread(target=self._pass_on, name="output of the program", daemon=True)
 
     def started(self) -> None:
@@ -94,7 +95,7 @@ class LogParts:
 
     def ship_when_due(self, age_seconds: float) -> None:
         if age_seconds >= self._next:
-            self._next = age_seconds + SHIP_SECONDS
+            self._next = age_seconds + min(LONGEST_SECONDS, max(SHORTEST_SECONDS, SHARE * age_seconds))
             self.ship()
 
     def ship(self) -> None:

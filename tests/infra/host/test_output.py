@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from prefect_tpu.infra import layout
-from prefect_tpu.infra.host.output import PART_BYTES, SHIP_SECONDS, LogFile, LogParts
+from prefect_tpu.infra.host.output import LONGEST_SECONDS, PART_BYTES, SHORTEST_SECONDS, LogFile, LogParts
 from prefect_tpu.infra.scratch import read_log
 from prefect_tpu.infra.storage import LocalStorage
 
@@ -76,17 +76,22 @@ def test_a_long_one_is_in_parts_and_no_byte_is_lost(
     assert len(list((tmp_path / "scratch" / "log").iterdir())) == 1  # what is in the output needs no disk
 
 
-def test_it_is_brought_every_few_seconds_and_only_where_something_was_written(
+def test_it_is_brought_now_and_then_and_only_where_something_was_written(
     storage: LocalStorage, program: Program, tmp_path: Path
 ) -> None:
     program.write(b"one\n")
     program.end()
-    program.parts.ship_when_due(SHIP_SECONDS - 1)
+    program.parts.ship_when_due(SHORTEST_SECONDS - 1)
     assert log(storage) == b""
-    program.parts.ship_when_due(SHIP_SECONDS)
+    program.parts.ship_when_due(1000.0)
     assert log(storage) == b"one\n"
+    (tmp_path / "scratch" / "log" / "0").write_bytes(b"one\ntwo\n")
+    program.parts.ship_when_due(1000.0 + LONGEST_SECONDS - 1)
+    assert log(storage) == b"one\n"
+    program.parts.ship_when_due(1000.0 + LONGEST_SECONDS)
+    assert log(storage) == b"one\ntwo\n"
     storage.delete(layout.log(2, 1))
-    program.parts.ship_when_due(3 * SHIP_SECONDS)
+    program.parts.ship_when_due(2000.0)
     assert log(storage) == b""
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from prefect_tpu.infra import layout
@@ -103,3 +104,41 @@ def test_two_pods_learn_the_digits_like_two_hosts_of_this_machine(
     second = [pods.start(plan, host) for host in range(2)]
     assert [pod.wait() for pod in second] == [ExitCode.DONE] * 2, second[0].out
     assert value(pods, 2) == on_this_machine(machine)
+
+
+ORPHANS = """\
+import os, subprocess, time
+
+def main():
+    assert os.getppid() == 1
+    orphan = int(subprocess.check_output(["sh", "-c", "sleep 0.1 >&- & echo $!"]))
+    give_up = time.monotonic() + 20
+    while os.path.exists(f"/proc/{orphan}") and time.monotonic() < give_up:
+        time.sleep(0.01)
+    is_gone = not os.path.exists(f"/proc/{orphan}")
+    subprocess.Popen(["sh", "-c", "setsid sleep 600 &"])
+    print("ready", flush=True)
+    time.sleep(60 if os.environ.get("WAITS") else 0)
+    return is_gone
+"""
+FIRST_PROCESS = ("unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc", "--kill-child")
+
+
+def runner_below(pod: Any) -> psutil.Process:
+    """The runner, which in its own namespace is process 1."""
+    (runner,) = psutil.Process(pod.popen.pid).children()
+    return runner
+
+
+def test_as_the_first_process_it_lets_orphans_go_and_leaves_none(pods: Any) -> None:
+    pod = pods.start(pods.send(ORPHANS), 0, *FIRST_PROCESS)
+    assert pod.wait() == ExitCode.DONE, pod.err
+    assert value(pods, 3) is True
+
+
+def test_as_the_first_process_it_hears_a_notice(pods: Any, wait_until: WaitUntil) -> None:
+    pod = pods.start(pods.send(ORPHANS), 0, *FIRST_PROCESS, WAITS="1")
+    wait_until(lambda: "ready" in pod.out, "the program's line")
+    runner_below(pod).send_signal(signal.SIGTERM)
+    assert pod.wait() == ExitCode.PREEMPTED
+    assert pods.record().stop_reason == StopReason.NOTICE

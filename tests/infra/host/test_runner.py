@@ -154,7 +154,7 @@ def test_a_program_that_heeds_no_notice_is_killed_after_its_grace(pods: Any, wai
 def test_a_program_runs_on_while_the_output_cannot_be_reached(pods: Any, wait_until: WaitUntil) -> None:
     pod = pods.start(pods.send(COUNTS))
     ledger = pods.storage.path(layout.LEDGER)
-    wait_until(ledger.exists, "the first events")
+    wait_until(lambda: pods.storage.list(layout.LEDGER), "the first events")
     away = ledger.rename(ledger.with_name("away"))
     ledger.write_bytes(b"in the way")
     wait_until(lambda: "A file lies where a folder must be" in pod.err, "what the runner says of it")
@@ -167,6 +167,15 @@ def test_a_program_runs_on_while_the_output_cannot_be_reached(pods: Any, wait_un
     assert len(names) > 1 and len(events) == len(
         (pods.folder / "disk/digits-3/0/events.jsonl").read_text().splitlines()
     )
+
+
+def test_a_host_that_is_killed_leaves_what_it_said_before(pods: Any, wait_until: WaitUntil) -> None:
+    pod = pods.start(pods.send(WAITS))
+    wait_until(lambda: b"ready" in b"".join(read_log(pods.storage.get, 3, 0)), "the log in the output")
+    pod.popen.kill()
+    pod.popen.wait()
+    assert b"".join(read_log(pods.storage.get, 3, 0)) == b"ready\n"
+    assert pods.storage.get(layout.record(3, 0)) is None
 
 
 def test_a_deleted_job_gets_no_record(pods: Any, wait_until: WaitUntil) -> None:
