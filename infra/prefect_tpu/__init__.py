@@ -23,6 +23,8 @@ _HOME = {
     "JobResult": "prefect_tpu.infra.job",
     "Slice": "prefect_tpu.infra.accelerators",
     "resolve": "prefect_tpu.infra.accelerators",
+    # where jobs run
+    "GKECluster": "prefect_tpu.blocks.gke_cluster",
     # the program's side
     "join": "prefect_tpu.infra.training.join",
     "mesh": "prefect_tpu.infra.training.mesh",
@@ -45,6 +47,7 @@ _HOME = {
 __all__ = ["__version__", *_HOME]
 
 if TYPE_CHECKING:  # the same table for type checkers and editors; a house test compares the two
+    from prefect_tpu.blocks.gke_cluster import GKECluster as GKECluster
     from prefect_tpu.flows.call import train as train
     from prefect_tpu.flows.job import Job as Job
     from prefect_tpu.flows.job import attach as attach
