@@ -49,7 +49,7 @@ def _capacity(plan: PodPlan) -> dict[str, str]:
     if plan.reservation is None:
         return {}
     project, _, name = plan.reservation.rpartition("/reservations/")
-    labels = {f"{_GKE}/reservation-name": name, f"{_GKE}/reservation-affinity": "specific"}
+    labels = {f"{_GKE}/reservation-name": name}
     return {**labels, f"{_GKE}/reservation-project": project.removeprefix("projects/")} if project else labels
 
 

@@ -13,6 +13,8 @@ TPU_TAINT = {"key": "google.com/tpu", "value": "present", "effect": "NoSchedule"
 SPOT_TAINT = {"key": "cloud.google.com/gke-spot", "value": "true", "effect": "NoSchedule"}
 QUEUED_TAINT = {"key": "cloud.google.com/gke-queued", "value": "true", "effect": "NoSchedule"}
 
+ROOM = {"cpu": "224", "memory": "1340Gi"}  # of the largest machine: hosts ask for most of what theirs has
+
 
 def slice_nodes(accelerator: str, pool: str, zone: str = ZONE) -> list[Object]:
     """The nodes of one slice, as a multi-host node pool has them; `v6e-16:spot` makes them Spot VMs."""
@@ -69,7 +71,7 @@ def _labels(pool: str, machine: str, zone: str) -> dict[str, str]:
 
 
 def _node(name: str, labels: dict[str, str], taints: list[dict[str, str]], chips: dict[str, str]) -> Object:
-    resources: dict[str, Any] = {"cpu": "112", "memory": "192Gi", "ephemeral-storage": "100Gi", "pods": "110", **chips}
+    resources: dict[str, Any] = {**ROOM, "ephemeral-storage": "100Gi", "pods": "110", **chips}
     zone = labels["topology.kubernetes.io/zone"]
     return {
         "apiVersion": "v1",

@@ -54,19 +54,11 @@ def test_the_number_of_chips_is_said_where_two_machines_have_the_same_labels() -
         ("v6e-16:reserved", {}, {}),
         ("v6e-16:on-demand", {}, {}),
         ("v6e-16:queue", {"queue": "tpus"}, {}),
-        (
-            "v6e-16:reserved=block",
-            {"reservation": "other"},
-            {f"{G}reservation-name": "block", f"{G}reservation-affinity": "specific"},
-        ),
+        ("v6e-16:reserved=block", {"reservation": "other"}, {f"{G}reservation-name": "block"}),
         (
             "v6e-16",
             {"reservation": "projects/p/reservations/block"},
-            {
-                f"{G}reservation-name": "block",
-                f"{G}reservation-affinity": "specific",
-                f"{G}reservation-project": "p",
-            },
+            {f"{G}reservation-name": "block", f"{G}reservation-project": "p"},
         ),
         ("v6e-16:spot", {"node_selector": {f"{G}gke-spot": "false"}}, {f"{G}gke-spot": "false"}),
     ],
