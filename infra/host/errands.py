@@ -37,8 +37,8 @@ class Errands:
     def start(self) -> None:
         self._thread.start()
 
-    def end(self, patience: float) -> bool:
-        """Whether nothing is under way any more; one that hangs is left behind."""
+    def end(self, patience: float | None) -> bool:
+        """Whether nothing is under way any more after so many seconds; one that hangs is left behind."""
         self._over.set()
         self._thread.join(patience)
         return not self._thread.is_alive()

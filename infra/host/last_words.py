@@ -15,15 +15,16 @@ from prefect_tpu.infra.errors import PlatformError
 from prefect_tpu.infra.host import records
 from prefect_tpu.infra.host.assignment import Assignment
 from prefect_tpu.infra.host.patience import insist
+from prefect_tpu.infra.host.stalls import StallWatch
 from prefect_tpu.infra.scratch import read_json
 
 TERMINATION_LOG = "/dev/termination-log"  # by Kubernetes; what lies there at a container's end, its API tells
 
 
 class LastWords:
-    """The end of one host. `left`: seconds that are left for it, asked again and again."""
+    """The end of one host. `left`: how many seconds are left for it; None where its storage is this machine's disk."""
 
-    def __init__(self, given: Assignment, left: Callable[[], float]) -> None:
+    def __init__(self, given: Assignment, left: Callable[[], float] | None) -> None:
         self._plan, self._host, self._storage, self._scratch = given.plan, given.host, given.storage, given.scratch
         self._left = left
 
@@ -50,8 +51,13 @@ class LastWords:
         """
         if told is StopReason.NOTICE:
             with contextlib.suppress(PlatformError):
-                return told if self._storage.get(layout.STOP) is None else StopReason.STOP
+                stop = insist(lambda: self._storage.get(layout.STOP), self._left)
+                return told if stop is None else StopReason.STOP
         return told
+
+    def end_silence(self, stalls: StallWatch) -> None:
+        """A program that has ended by itself does not stand still any more."""
+        self._try(stalls.end_silence)
 
     def leave(self, record: HostRecord, *shipments: Callable[[], None]) -> None:
         """To Kubernetes first, which asks no storage; then what was shipped now and then, and the record at last.

@@ -98,13 +98,14 @@ class Runner:
         self.progress = ProgressTeller(given.storage, given.scratch, self.plan.attempt, self.host)
         self.output = open_output(given.storage, self.plan, self.host)
         self.is_leaving = False
+        self._is_on_a_disk = local_folder(given.storage) is not None
 
     @property
     def age(self) -> float:
         return time.monotonic() - self.started
 
     def run(self) -> HostRecord:
-        words = LastWords(self.given, self._left)
+        words = LastWords(self.given, None if self._is_on_a_disk else self._left)
         try:
             work = arriving.lay_out(self.given)
         except payload.PayloadRefused as exc:
@@ -192,9 +193,7 @@ class Runner:
         return StopReason.ORPHANED if errands.answer == StopReason.ORPHANED else None
 
     def _left(self) -> float:
-        """Seconds to bring what is left into the output. A disk of this machine that refuses will not come back."""
-        if local_folder(self.given.storage) is not None:
-            return 0.0
+        """Seconds to bring what is left into the output."""
         if self.notice.given_at is not None:
             return self.notice.given_at + self.plan.grace + patience.WRITING_SECONDS - time.monotonic()
         return (self.ended_at or self.started) + patience.LAST_SECONDS - time.monotonic()
@@ -204,10 +203,9 @@ class Runner:
     ) -> HostRecord:
         """Bring everything into the output, the record last."""
         self.output.ended()
-        is_quiet = program.errands.end(max(patience.ERRAND_SECONDS, self._left()))
+        is_quiet = program.errands.end(None if self._is_on_a_disk else max(patience.ERRAND_SECONDS, self._left()))
         if killed_by is not KilledBy.STALL:
-            with contextlib.suppress(PlatformError):
-                program.stalls.end_silence()
+            words.end_silence(program.stalls)
         record = records.compose(self.plan, self.host, self._ending(program, reason, killed_by, words))
         told = () if self.plan.scratch is None else (self.progress.tell,)
         words.leave(record, *((self.ledger.ship, *told, self.output.ship) if is_quiet else ()))

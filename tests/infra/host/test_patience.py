@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -63,3 +64,18 @@ def test_a_notice_that_comes_meanwhile_leaves_less_time() -> None:
     with pytest.raises(PlatformError):
         insist(refusing(100), lambda: 100.0 if clock.now < 3 else 0.0, sleep=clock.sleep)
     assert clock.now < 10
+
+
+def test_a_storage_that_hangs_is_not_waited_for_when_time_is_up() -> None:
+    released = threading.Event()
+    try:
+        with pytest.raises(PlatformError, match="has not answered in the time that was left"):
+            insist(released.wait, Clock().left_of(0))
+    finally:
+        released.set()
+
+
+def test_a_disk_is_asked_once() -> None:
+    with pytest.raises(PlatformError, match="no"):
+        insist(refusing(1), None)
+    assert insist(refusing(0), None) == "done"
