@@ -134,4 +134,5 @@ def pod_settings(given: Mapping[str, Any]) -> PodSettings:
         raise UsageError(
             "Hosts in a cluster need an image: name one that has Python and the program's packages (image=…, --image)."
         )
-    return PodSettings(**{name: tuple(value) if isinstance(value, list) else value for name, value in given.items()})
+    values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
+    return PodSettings(**values)
