@@ -17,9 +17,9 @@ from prefect_tpu.infra import layout
 from prefect_tpu.infra.contract import Env, HostRecord
 from prefect_tpu.infra.host.assignment import INDEX
 from prefect_tpu.infra.host_archive import FILE, host_archive
-from prefect_tpu.infra.packing import pack
+from prefect_tpu.infra.packing import Packed, pack
 from prefect_tpu.infra.plan import HostPlan
-from prefect_tpu.infra.storage import LocalStorage
+from prefect_tpu.infra.storage import Storage, open_on_host
 
 # The interpreter behind this environment: it has the standard library and nothing of what is installed here.
 BARE_PYTHON = str(getattr(sys, "_base_executable", sys.executable))
@@ -52,26 +52,27 @@ class Pod:
 
 @dataclass
 class Pods:
-    """The pods of jobs in one output that they and their launcher see, on disks of their own."""
+    """The pods of jobs in one output that they and their launcher see, on disks of their own.
+
+    output: of all jobs; a folder of this test where none is named.
+    """
 
     folder: Path
     make_plan: Callable[..., HostPlan]
+    output: str = ""
     python: str = BARE_PYTHON
     started: list[Pod] = field(default_factory=list)
 
     @property
-    def storage(self) -> LocalStorage:
-        return LocalStorage(self.folder / "out" / "digits")
+    def storage(self) -> Storage:
+        return open_on_host(f"{self.output or self.folder / 'out'}/digits")
 
-    def send(self, program: str, hosts: int = 1, **changes: Any) -> HostPlan:
-        """A plan for the text of a program, with a function `main`, in its place."""
-        source = self.folder / "source" / "program.py"
-        source.parent.mkdir(exist_ok=True)
-        source.write_text(program)
-        packed = pack(f"{source}:main", changes.pop("params", {}), ())
+    def send(self, program: str | Packed, hosts: int = 1, **changes: Any) -> HostPlan:
+        """A plan for a program, or for the text of one with a function `main`, in its place."""
+        packed = self.pack(program) if isinstance(program, str) else program
         packed.send(self.storage)
         values = {
-            "output": str(self.storage.root),
+            "output": self.storage.url,
             "program": packed.program,
             "scratch": str(self.folder / "disk"),
             "backend": "jobset",
@@ -82,6 +83,12 @@ class Pods:
         plan = self.make_plan(hosts, **{**values, **changes})
         self.storage.put(layout.plan(plan.attempt), plan.to_json())
         return plan
+
+    def pack(self, text: str) -> Packed:
+        source = self.folder / "source" / "program.py"
+        source.parent.mkdir(exist_ok=True)
+        source.write_text(text)
+        return pack(f"{source}:main", {}, ())
 
     def start(self, plan: HostPlan, host: int = 0, *before: str, **environment: str) -> Pod:
         folder = self.folder / f"pod-{len(self.started)}"
@@ -100,7 +107,7 @@ class Pods:
             place.chmod(0o555)
         with (folder / "stdout").open("wb") as out, (folder / "stderr").open("wb") as err:
             popen = subprocess.Popen(
-                [*before, self.python, str(mount / FILE), str(self.storage.path(layout.plan(plan.attempt)))],
+                [*before, self.python, str(mount / FILE), self.storage.where(layout.plan(plan.attempt))],
                 env={**own, **environment},
                 cwd=home,
                 stdin=subprocess.DEVNULL,

@@ -12,6 +12,7 @@ import pytest
 
 from prefect_tpu.infra import layout
 from prefect_tpu.infra.contract import Env, ExitCode, Stage, StopReason, write_json
+from prefect_tpu.infra.packing import pack_function
 from prefect_tpu.infra.scratch import HostProgress, read_log
 
 WaitUntil = Callable[..., None]
@@ -185,6 +186,50 @@ def test_a_deleted_job_gets_no_record(pods: Any, wait_until: WaitUntil) -> None:
     pod.popen.send_signal(signal.SIGTERM)
     assert pod.wait() == ExitCode.PREEMPTED
     assert pods.storage.get(layout.record(3, 0)) is None
+
+
+def test_a_pod_needs_nothing_but_a_bucket(pods: Any, gcs: Any, bucket: str) -> None:
+    pods.output = bucket
+    pod = pods.start(pods.send(SPEAKS), **gcs.environment)
+    assert pod.wait() == ExitCode.DONE, pod.err
+    assert pod.last_words == pods.record()
+    assert value(pods)["host"] == 0
+    assert b"".join(read_log(pods.storage.get, 3, 0)).decode() == pod.out
+    assert pods.storage.get(layout.host_ledger(3, 0, 0))
+    assert HostProgress.from_json(pods.storage.get(layout.progress(3, 0))).progress.step == 7
+
+
+def test_a_plan_that_is_gone_from_its_bucket_is_refused(pods: Any, gcs: Any, bucket: str) -> None:
+    pods.output = bucket
+    plan = pods.send(SPEAKS)
+    pods.storage.delete(layout.plan(3))
+    pod = pods.start(plan, **gcs.environment)
+    assert pod.wait() == ExitCode.PAYLOAD_REFUSED
+    assert f"There is no plan at {bucket}/digits/attempts/3/plan.json" in pod.err
+
+
+@pytest.mark.parametrize("part", ["result", "record.json", "log", "ledger"])
+def test_what_a_bucket_refuses_for_a_while_arrives_at_last(pods: Any, gcs: Any, bucket: str, part: str) -> None:
+    pods.output = bucket
+    plan = pods.send(SPEAKS)
+
+    def is_write_of_it(request: Any) -> bool:
+        return request.method in ("POST", "PUT") and request.place is not None and part in request.place[1]
+
+    with gcs.trouble(strikes=is_write_of_it, code=403, times=2) as trouble:
+        pod = pods.start(plan, **gcs.environment)
+        assert pod.wait() == ExitCode.DONE, pod.err
+        assert trouble.times == 0
+    assert pods.record().exit_code == ExitCode.DONE and value(pods)["host"] == 0
+    assert b"".join(read_log(pods.storage.get, 3, 0)).decode() == pod.out
+    assert pods.storage.get(layout.host_ledger(3, 0, 0))
+
+
+def test_a_sent_function_is_read_by_what_came_along(pods: Any) -> None:
+    factor = 6
+    pod = pods.start(pods.send(pack_function(lambda times: factor * times, {"times": 7})))
+    assert pod.wait() == ExitCode.DONE, pod.out
+    assert value(pods) == 42
 
 
 def test_a_secret_of_the_pod_reaches_the_program_and_nothing_that_is_written(pods: Any) -> None:
