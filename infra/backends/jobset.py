@@ -26,6 +26,7 @@ from prefect_tpu.infra.backends.jobset_watch import Watching
 from prefect_tpu.infra.checks import Look
 from prefect_tpu.infra.contract import Env
 from prefect_tpu.infra.errors import UsageError
+from prefect_tpu.infra.gcp.contradictions import contradiction
 from prefect_tpu.infra.gcp.kubernetes import Kubernetes
 from prefect_tpu.infra.job import SliceJob
 from prefect_tpu.infra.plan import HostPlan
@@ -66,7 +67,8 @@ class JobSetBackend:
                 " the same folder."
             )
         for name in job.accelerators:
-            if why := jobset_checks.unknown_to_gke(name, resolve(name, dialect=job.dialect)):
+            shape = resolve(name, dialect=job.dialect)
+            if why := jobset_checks.unknown_to_gke(name, shape) or contradiction(name, shape, job.pods):
                 raise UsageError(why)
 
     def checks(self, output: str) -> Mapping[str, Look]:

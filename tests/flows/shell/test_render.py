@@ -164,6 +164,7 @@ def test_scripts_get_the_same_objects(shell: Shell, program: str) -> None:
         (("--image", "python", "--backend", "pathway"), "Backend 'pathway' is not known: choose 'local' or 'jobset'"),
         (("--image", "python", "--pod", "memory=much"), "memory is 'much': give a Kubernetes quantity"),
         (("--image", "python", "-a", "v2-8"), "GKE has no nodes of v2-8"),
+        (("--image", "python", "-a", "v6e-16:queue"), "waits in a queue, and none is named"),
         (("--image", "python", "--slices", "0"), "--slices"),
     ],
 )
