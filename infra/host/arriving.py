@@ -7,7 +7,6 @@ from pathlib import Path
 from prefect_tpu.infra.host import payload
 from prefect_tpu.infra.host.assignment import Assignment
 from prefect_tpu.infra.host.environment import HOME, TEMPORARY
-from prefect_tpu.infra.host.program import WORK
 from prefect_tpu.infra.storage import BUCKET, open_on_host
 
 DATA = "data"  # staged data by its hash, where the output is no folder that the program can see
@@ -20,7 +19,7 @@ def lay_out(given: Assignment) -> Path:
         PayloadRefused: what was sent is not what was written down.
         PlatformError: storage cannot be read, or the disk not written.
     """
-    work = given.scratch / WORK
+    work = given.scratch / payload.WORK
     work.mkdir(parents=True, exist_ok=True)
     if given.plan.program.payload:
         payload.unpack(given.storage, given.plan.program.payload, work)

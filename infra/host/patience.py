@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
-from concurrent.futures import Future, wait
+from queue import Empty, SimpleQueue
 from threading import Thread
 from typing import TypeVar
 
@@ -40,18 +41,20 @@ def insist(act: Callable[[], T], left: Callable[[], float] | None, *, sleep: Cal
 
 def _answer(act: Callable[[], T], left: Callable[[], float]) -> T:
     """In a thread, for storage that hangs has a longer patience than a host that must leave."""
-    answer: Future[T] = Future()
-    Thread(target=_fill, args=(answer, act), name="last words", daemon=True).start()
+    answers: SimpleQueue[T | BaseException] = SimpleQueue()
+    Thread(target=_put, args=(answers, act), name="last words", daemon=True).start()
     begun = time.monotonic()
-    while not answer.done() and (left() > 0 or time.monotonic() - begun < SHORTEST_TRY):
-        wait([answer], timeout=LOOK_SECONDS)
-    if not answer.done():
-        raise PlatformError("Storage has not answered in the time that was left.")
-    return answer.result()
+    while left() > 0 or time.monotonic() - begun < SHORTEST_TRY:
+        with contextlib.suppress(Empty):
+            answer = answers.get(timeout=LOOK_SECONDS)
+            if isinstance(answer, BaseException):
+                raise answer
+            return answer
+    raise PlatformError("Storage has not answered in the time that was left.")
 
 
-def _fill(answer: Future[T], act: Callable[[], T]) -> None:
+def _put(answers: SimpleQueue[T | BaseException], act: Callable[[], T]) -> None:
     try:
-        answer.set_result(act())
+        answers.put(act())
     except BaseException as exc:
-        answer.set_exception(exc)
+        answers.put(exc)

@@ -13,6 +13,8 @@ from prefect_tpu.infra import layout
 from prefect_tpu.infra.contract import Payload
 from prefect_tpu.infra.storage import Storage
 
+WORK = "work"  # the program's working folder, inside the scratch folder
+
 
 class PayloadRefused(Exception):
     """The payload is missing, changed or made for another Python; the message says which."""

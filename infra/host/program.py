@@ -32,8 +32,6 @@ from prefect_tpu.infra.plan import HostPlan
 from prefect_tpu.infra.rehearsal import Rehearsal
 from prefect_tpu.infra.scratch import answer_with_stacks, overwrite
 
-WORK = "work"  # the program's working folder, inside the scratch folder
-
 
 def main() -> None:
     """Run the program of this host's plan and leave with the contract's code."""
@@ -48,7 +46,7 @@ def main() -> None:
             _become(plan.program)
         answer_with_stacks(scratch)  # not a command: what takes this process's place would not know
         with _forks_end_here():
-            value = load(plan.program, scratch / WORK)(**plan.program.params)
+            value = load(plan.program, scratch / payload.WORK)(**plan.program.params)
         outcome = _done(value, scratch)
     except Preempted:
         outcome = {"exit_code": ExitCode.PREEMPTED}
