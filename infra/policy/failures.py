@@ -83,6 +83,8 @@ def classify(observation: Observation) -> Failure | None:
     Asked once all hosts have ended, or some time after the first end. Hosts
     that have not ended by then are consequences and are left out.
     """
+    if observation.has_ended and not observation.has_failure:
+        return None  # whatever the platform says of it afterwards
     ended = _ended(observation)
     evidence = tuple(_describe(host) for host in observation.hosts if host.has_failed)
     if observation.cause is not None and _told_to_leave(ended) is None:

@@ -67,11 +67,12 @@ def drive(bucket: str, make_job: MakeJob) -> Callable[..., Drive]:
 
     def to_its_end(*script: Sequence[Observation], stop_at: str = "never", **settings: object) -> Drive:
         job, backend = make_job(**settings), Scripted(dict(enumerate(script, start=1)))
-        storage = Counting(open_storage(f"{bucket}/jobs/digits"))
+        storage = Counting(open_storage(f"{bucket}/jobs/{job.name}"))
         history.enter(storage, job)
         for attempt in range(1, len(script) + 1):
             record = HostRecord(attempt=attempt, host=0, exit_code=0)
             storage.put(layout.record(attempt, 0), record.to_json())
+            storage.put(layout.checkpoint_seal(attempt, attempt), b"progress, so that nothing is waited for")
         storage.questions()
         said: list[str] = []
 

@@ -30,6 +30,7 @@ from prefect_tpu.infra.launcher.step import (
     Watch,
     step,
 )
+from prefect_tpu.infra.policy.capacity import CAPACITY
 from prefect_tpu.infra.policy.failures import failure
 from prefect_tpu.infra.state import Cause, HostObservation, HostPhase, JobState, Observation, Offer, Waiting
 
@@ -40,6 +41,7 @@ JOB = SliceJob(
     max_preemptions=2,
     max_failures=1,
     grace=3.0,
+    provision_timeout=60.0,
 )
 A, B = (Offer(accelerator=name) for name in JOB.accelerators)
 LONG = JOB.provision_timeout
@@ -157,6 +159,8 @@ TABLE: dict[str, tuple[View, type[Action], dict[str, object]]] = {
     "no progress, waited": (view(ended=(LOST,), since_last_end=5.0, last_number=3), Provision, {"offer": A}),
     "no capacity: the other offer, at once": (
         view(ended=(ended(FailureKind.NO_CAPACITY),)), Provision, {"offer": B}),
+    "no capacity: what is held is no slice": (
+        view(ended=(ended(FailureKind.NO_CAPACITY),), held=A), Provision, {"offer": B}),
     "no capacity, and no budget": (
         view(ended=(LOST, LOST, ended(FailureKind.NO_CAPACITY)), refused={A: "no"}), Provision, {"offer": B}),
     "no capacity of all of them in turn": (
@@ -209,7 +213,7 @@ def test_a_slice_that_does_not_come_in_time_is_named_with_what_it_waited_for() -
     action = step(view(live=waiting(LONG + 1)))
     assert isinstance(action, Close) and action.failure is not None and action.failure.kind is FailureKind.NO_CAPACITY
     assert action.failure.message == (
-        "No slice of v6e-16 within 86400 s (provision_timeout): it waited for 16 chips in use."
+        "No slice of v6e-16 within 60 s (provision_timeout): it waited for 16 chips in use."
     )
 
 
@@ -231,7 +235,8 @@ HOWS: dict[str, Callable[[int], HostObservation]] = {
     "notice": lambda host: left(host, ExitCode.PREEMPTED, stop_reason=StopReason.NOTICE.value),
     "refused": lambda host: left(host, ExitCode.PAYLOAD_REFUSED),
 }
-FATES = st.sampled_from([*HOWS, "hangs"])
+FATES = st.sampled_from([*HOWS, "hangs", "waits"])
+CAUSES = st.sampled_from([FailureKind.IMAGE, FailureKind.NO_CAPACITY, FailureKind.HOST_LOST, FailureKind.NO_QUOTA])
 PROGRAM = (FailureKind.PROGRAM_ERROR, FailureKind.OUT_OF_MEMORY)
 
 
@@ -240,7 +245,11 @@ class RandomBackend(RuleBasedStateMachine):
 
     @initialize(fate=FATES)
     def begin(self, fate: str) -> None:
-        self.fate = fate  # of all hosts that still run when the random part is over
+        self.fate = fate  # of all hosts that still run, or wait, when the random part is over
+        self.is_waiting = False
+        self.cause: Cause | None = None
+        self.accelerator = ""
+        self.began = 0.0
         self.now = 0.0
         self.ended: list[AttemptSummary] = []
         self.ended_at = 0.0
@@ -265,6 +274,17 @@ class RandomBackend(RuleBasedStateMachine):
         self.now += seconds
 
     @precondition(lambda self: self.live is not None)
+    @rule(kind=CAUSES)
+    def the_platform_gives_up(self, kind: FailureKind) -> None:
+        self.cause = Cause(kind=kind, message="it said so")
+
+    @precondition(lambda self: self.live is not None and self.is_waiting)
+    @rule()
+    def slice_comes(self) -> None:
+        self.is_waiting = False
+        self.hosts = {host: HostObservation(host=host, phase=HostPhase.RUNNING, joined=True) for host in range(HOSTS)}
+
+    @precondition(lambda self: self.live is not None and not self.is_waiting)
     @rule(host=st.integers(0, HOSTS - 1), how=st.sampled_from(sorted(HOWS)))
     def host_ends(self, host: int, how: str) -> None:
         if not self.hosts[host].has_ended:
@@ -299,13 +319,21 @@ class RandomBackend(RuleBasedStateMachine):
 
     def look(self, number: int) -> Live:
         if not self.is_attached:
-            return Live(number=number, accelerator="v6e-16")
-        seen = Observation(attempt=number, hosts=tuple(self.hosts.values()))
+            return Live(number=number, accelerator=self.accelerator)
+        waits = Waiting(reason="all is taken") if self.is_waiting else None
+        seen = Observation(attempt=number, hosts=tuple(self.hosts.values()), waiting=waits, cause=self.cause)
         if seen.has_failure and self.failing_since is None:
             self.failing_since = self.now
         failing = None if self.failing_since is None else self.now - self.failing_since
         stopping = None if self.stopping_since is None else self.now - self.stopping_since
-        return Live(number=number, accelerator="v6e-16", observation=seen, failing_for=failing, stopping_for=stopping)
+        return Live(
+            number=number,
+            accelerator=self.accelerator,
+            observation=seen,
+            failing_for=failing,
+            waiting_for=self.now - self.began if self.is_waiting else None,
+            stopping_for=stopping,
+        )
 
     def perform(self, action: Action, answer: str) -> None:
         match action:
@@ -327,7 +355,9 @@ class RandomBackend(RuleBasedStateMachine):
                 self.now += 0.5
 
     def provision(self, action: Provision, answer: str) -> None:
-        assert self.live is None and self.held is None
+        assert self.live is None
+        assert self.held is None or self.held.accelerator == self.ended[-1].accelerator, "only what came to nothing"
+        self.held = None
         assert not self.is_stop_asked, "nothing begins after a stop"
         assert action.number == max(self.numbers, default=0) + 1
         assert action.offer not in self.refused
@@ -343,7 +373,9 @@ class RandomBackend(RuleBasedStateMachine):
         self.numbers.append(number)
         self.live, self.is_attached, self.saved = number, True, None
         self.failing_since = self.stopping_since = None
-        self.hosts = {host: HostObservation(host=host, phase=HostPhase.RUNNING, joined=True) for host in range(HOSTS)}
+        self.accelerator, self.began = self.held.accelerator, self.now
+        self.is_waiting, self.cause = True, None
+        self.hosts = {host: HostObservation(host=host, phase=HostPhase.PENDING) for host in range(HOSTS)}
 
     def close(self, action: Close) -> None:
         assert self.live is not None
@@ -351,7 +383,7 @@ class RandomBackend(RuleBasedStateMachine):
         assert (action.failure is None) == is_done, "success is when all hosts are done"
         self.ended.append(
             AttemptSummary(
-                number=self.live, accelerator="v6e-16", started=0.0, ended=self.now, outcome="x",
+                number=self.live, accelerator=self.accelerator, started=self.began, ended=self.now, outcome="x",
                 failure=action.failure, saved_step=self.saved,
             )
         )  # fmt: skip
@@ -366,7 +398,7 @@ class RandomBackend(RuleBasedStateMachine):
         for attempt in self.ended:
             saved = -1 if attempt.saved_step is None else attempt.saved_step
             progress, newest = saved > newest, max(newest, saved)
-            fruitless += bool(attempt.failure and attempt.failure.kind not in PROGRAM and not progress)
+            fruitless += bool(attempt.failure and attempt.failure.kind not in {*PROGRAM, *CAPACITY} and not progress)
         assert fruitless <= JOB.max_preemptions + 1
 
     @invariant()
@@ -396,7 +428,11 @@ class RandomBackend(RuleBasedStateMachine):
             assert self.finish.state in (JobState.STOPPED, JobState.SUCCEEDED)
 
     def hosts_meet_their_fate(self) -> None:
-        if self.fate == "hangs":
+        if self.fate == "waits" and self.is_waiting:
+            return
+        if self.is_waiting and self.live is not None:
+            self.slice_comes()
+        if self.fate in ("hangs", "waits"):
             self.is_stop_asked = True  # nothing else ends hosts that run without a sign of failure
             return
         for host, seen in self.hosts.items():
