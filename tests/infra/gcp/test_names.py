@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from prefect_tpu.infra import layout
 from prefect_tpu.infra.accelerators import every_name, resolve
 from prefect_tpu.infra.gcp import names
+from prefect_tpu.infra.host.environment import LIBTPU_PORT
 
 MOST_HOSTS = max(resolve(name).hosts for name in every_name() if name.startswith("tpu7x-16x") or name == "v6e-256")
 LONGEST = "abcdefghij-lmnopqr"
@@ -20,7 +21,7 @@ def test_a_host_is_found_by_its_attempt_its_slice_and_its_number() -> None:
         "digits-3-s-1-0.digits-3",
         "digits-3-s-1-1.digits-3",
     )
-    assert names.coordinator("digits", 3) == "digits-3-s-0-0.digits-3:8476"
+    assert names.coordinator("digits", 3) == "digits-3-s-0-0.digits-3:8482"
 
 
 @given(st.from_regex(layout.JOB_NAME, fullmatch=True), st.integers(1, 10**5), st.integers(1, 9), st.integers(1, 9))
@@ -28,6 +29,11 @@ def test_addresses_are_labels(job: str, attempt: int, slices: int, hosts: int) -
     addresses = names.host_addresses(job, attempt, slices, hosts)
     assert len(set(addresses)) == slices * hosts and addresses[0] == names.coordinator(job, attempt).partition(":")[0]
     assert max(map(len, addresses)) <= 63
+
+
+def test_nobody_else_of_a_host_listens_where_the_hosts_meet() -> None:
+    ports = {str(names.COORDINATOR_PORT), LIBTPU_PORT, "8471", "8431", "8080"}  # libtpu's, its metrics, between slices
+    assert len(ports) == 5
 
 
 def test_the_largest_slice_of_the_longest_name() -> None:
