@@ -8,12 +8,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ratios import Contender, Experiment
 from sides import TOOL
 
 from prefect_tpu.infra import layout
+from prefect_tpu.infra.host_archive import FILE, host_archive
 from prefect_tpu.infra.job import Program
 from prefect_tpu.infra.plan import HostPlan
 from prefect_tpu.infra.storage import LocalStorage
@@ -67,6 +69,11 @@ def runner(folder: Path) -> Experiment:
                 seconds=lambda: _host(folder / "runner", next(attempts)),
             ),
             Contender(
+                what="a host runner from the archive",
+                how="The same as a pod starts it: from the file that travels, which no Python has compiled before.",
+                seconds=lambda: _pod(folder / "pod", next(attempts)),
+            ),
+            Contender(
                 what="import of the host runner",
                 how="In a fresh interpreter.",
                 seconds=_taking([*PYTHON, "import prefect_tpu.infra.host.runner"]),
@@ -81,6 +88,16 @@ def _host(output: Path, attempt: int) -> float:
     storage.put(layout.plan(attempt), _plan(output, attempt).to_json())
     command = [sys.executable, "-P", "-m", "prefect_tpu.infra.host", str(storage.path(layout.plan(attempt))), "0"]
     return _taking(command)()
+
+
+def _pod(output: Path, attempt: int) -> float:
+    """One host of an attempt, as a pod starts it, with an interpreter that has nothing of ours."""
+    storage, archive = LocalStorage(output), output / FILE
+    plan = replace(_plan(output, attempt), scratch=str(output / "disk"), orphan_after=None, backend="jobset")
+    storage.put(layout.plan(attempt), plan.to_json())
+    archive.write_bytes(host_archive().raw)
+    python = getattr(sys, "_base_executable", sys.executable)
+    return _taking([python, str(archive), str(storage.path(layout.plan(attempt))), "0"])()
 
 
 def _plan(output: Path, attempt: int) -> HostPlan:
