@@ -13,7 +13,7 @@ from prefect_tpu.infra.gcp.ownership import short_hash
 # libtpu's, and Linux takes no more than 128 KiB for one.
 SLICES = "s"
 CONTAINER = "host"
-COORDINATOR_PORT = 8482  # where the hosts of an attempt meet: said to them, so that no default matters; 8476 is libtpu's
+COORDINATOR_PORT = 8482  # where the hosts of an attempt meet: said to them, so that no default matters
 ARCHIVE_FILE = "host.pyz"
 ARCHIVE_FOLDER = "/prefect-tpu/host"  # in the container: what hosts run, read-only
 SCRATCH_FOLDER = "/prefect-tpu/scratch"  # on the node's disk, gone with the pod
