@@ -17,13 +17,11 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from prefect_tpu.infra.errors import PlatformError, UsageError
-from prefect_tpu.infra.layout import TEMPORARY
 from prefect_tpu.infra.storage import BUCKET, Facts, checked_name, is_text
 
 EMULATOR = "STORAGE_EMULATOR_HOST"  # the variable by which Google's own libraries are led to an emulator
 WRITER = "prefect-tpu-writer"  # whose create-only write made an object: in its metadata
 AT_ONCE = 8  # requests of one call that go side by side
-CHECKSUM = "crc32c"  # what Cloud Storage keeps of each object, composed ones too
 _LONGEST_NAME_BYTES = 1024  # https://cloud.google.com/storage/docs/objects#naming, read 2026-11
 _NAME = re.compile(r"[a-z0-9][-_.a-z0-9]{1,220}[a-z0-9]")
 
@@ -32,17 +30,21 @@ _NAME = re.compile(r"[a-z0-9][-_.a-z0-9]{1,220}[a-z0-9]")
 class Item:
     """An object as Cloud Storage describes it.
 
-    checksum: its CRC32C in hexadecimal digits.
-    md5: in hexadecimal digits; None of a composed object.
+    crc32c, md5: in hexadecimal digits; a composed object has no MD5.
     writer: whose create-only write it is; None of any other.
     """
 
     name: str
     bytes: int
     changed: float
-    checksum: str
+    crc32c: str
     md5: str | None = None
     writer: str | None = None
+
+    @property
+    def checksum(self) -> str:
+        """MD5 where there is one: files that end with their own CRC32C, such as TensorStore's, all have the same."""
+        return f"crc32c:{self.crc32c}" if self.md5 is None else f"md5:{self.md5}"
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Item:
@@ -51,7 +53,7 @@ class Item:
             name=data["name"],
             bytes=int(data.get("size", 0)),
             changed=datetime.fromisoformat(data["updated"]).timestamp(),
-            checksum=base64.b64decode(data["crc32c"]).hex(),
+            crc32c=base64.b64decode(data["crc32c"]).hex(),
             md5=base64.b64decode(data["md5Hash"]).hex() if data.get("md5Hash") else None,
             writer=(data.get("metadata") or {}).get(WRITER),
         )
@@ -129,18 +131,16 @@ class BucketStorage:
         for page in self._objects.pages(prefix, is_deep=False):
             found.update(item.name.removeprefix(prefix) for item in page.items)
             found.update(name.removeprefix(prefix).rstrip("/") for name in page.prefixes)
-        return sorted(name for name in found if name and not name.startswith(TEMPORARY))
+        return sorted(found - {""})
 
     def list(self, folder: str) -> list[str]:
         return sorted(self.facts(folder))
 
     def facts(self, folder: str) -> dict[str, Facts]:
         return {
-            item.name.removeprefix(self._prefix): Facts(
-                bytes=item.bytes, changed=item.changed, checksum=f"{CHECKSUM}:{item.checksum}"
-            )
+            item.name.removeprefix(self._prefix): Facts(bytes=item.bytes, changed=item.changed, checksum=item.checksum)
             for item in self._below(folder)
-            if not _is_no_file(item.name)
+            if not item.name.endswith("/")  # a folder that some tool made
         }
 
     def changed(self, name: str) -> float | None:
@@ -151,7 +151,7 @@ class BucketStorage:
         found = self._objects.look(self._object(name))
         if found is None:
             raise PlatformError(f"Could not read {self.where(name)}: it is not there.")
-        return f"{CHECKSUM}:{found.checksum}"
+        return found.checksum
 
     def delete(self, name: str) -> None:
         self._objects.remove(self._object(name))
@@ -191,11 +191,6 @@ class BucketStorage:
         if not self._is_there:
             next(self._objects.pages(self._prefix, is_deep=False), None)
             self._is_there = True
-
-
-def _is_no_file(name: str) -> bool:
-    """A folder that some tool made, or what is being written."""
-    return name.endswith("/") or name.rpartition("/")[2].startswith(TEMPORARY)
 
 
 def split(url: str) -> tuple[str, str]:

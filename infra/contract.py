@@ -59,6 +59,7 @@ class Scratch:
     OUTCOME = "outcome.json"  # how the program ended, by its own account
     VALUE = "value"  # what the program returned, encoded
     EXCEPTION = "exception"  # what a sent function raised, pickled
+    DATA = "data"  # staged data by its hash, where the output is in a bucket, which a program cannot open as files
     STACKS = "stacks-{pid}.txt"  # made by a process that writes its stacks there when it gets `STACKS_SIGNAL`
 
 

@@ -121,7 +121,7 @@ def _item(blob: google_storage.Blob) -> Item:
         name=blob.name,
         bytes=blob.size or 0,
         changed=blob.updated.timestamp(),
-        checksum=base64.b64decode(blob.crc32c).hex(),
+        crc32c=base64.b64decode(blob.crc32c).hex(),
         md5=base64.b64decode(blob.md5_hash).hex() if blob.md5_hash else None,
         writer=(blob.metadata or {}).get(buckets.WRITER),
     )

@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from prefect_tpu.infra import contract, layout
+from prefect_tpu.infra import layout
+from prefect_tpu.infra.content import Manifest
+from prefect_tpu.infra.contract import Scratch
 from prefect_tpu.infra.errors import PlatformError
+from prefect_tpu.infra.storage import BUCKET
 from prefect_tpu.infra.training.context import Context, context
 
 
@@ -14,8 +17,9 @@ from prefect_tpu.infra.training.context import Context, context
 class Info:
     """What a program may want to know of its job. Outside a job: one host that leads itself.
 
-    output: the job's folder; outside a job the current one.
-    data: name → path of staged data, a file or a folder.
+    output: the job's folder; outside a job the current one. In a bucket it is a text such as
+        `gs://bucket/jobs/digits`, as gcsfs, `etils.epath` and TensorStore take it.
+    data: name → path of staged data on this host, a file or a folder.
     """
 
     job: str | None = None
@@ -23,7 +27,7 @@ class Info:
     host: int = 0
     hosts: int = 1
     accelerator: str | None = None
-    output: Path = Path(".")
+    output: Path | str = Path(".")
     data: dict[str, Path] = field(default_factory=dict)
 
     @property
@@ -43,28 +47,35 @@ def info() -> Info:
 
 def _inside(here: Context) -> Info:
     plan = here.plan
-    output = Path(plan.output)
+    in_bucket = plan.output.startswith(BUCKET)
     return Info(
         job=plan.job,
         attempt=plan.attempt,
         host=here.host,
         hosts=plan.hosts,
         accelerator=plan.accelerator,
-        output=output,
-        data={name: _staged(output.parent, name, sha256) for name, sha256 in plan.data.items()},
+        output=plan.output if in_bucket else Path(plan.output),
+        data={name: _staged(name, _folder(here, sha256)) for name, sha256 in plan.data.items()},
     )
 
 
-def _staged(root: Path, name: str, sha256: str) -> Path:
+def _folder(here: Context, sha256: str) -> Path:
+    """Where this host finds staged data: beside the jobs, or where its runner has laid it on this host's own disk."""
+    if here.plan.output.startswith(BUCKET):
+        return here.scratch / Scratch.DATA / sha256
+    return Path(here.plan.output).parent / layout.data(sha256)
+
+
+def _staged(name: str, folder: Path) -> Path:
     """The staged file or folder. Its manifest lies beside it and says which."""
-    folder = root / layout.data(sha256)
     try:
-        manifest = contract.read_json(folder.with_name(f"{sha256}.json").read_bytes(), f"The manifest of data {name!r}")
+        raw = folder.with_name(f"{folder.name}.json").read_bytes()
     except OSError as exc:
         raise PlatformError(
             f"Data {name!r} is not staged at {folder}: {exc.strerror}. Start the job again to stage it."
         ) from exc
-    place = folder / str(manifest["name"]) if manifest["kind"] == "file" else folder
+    manifest = Manifest.from_json(raw, f"The manifest of data {name!r}")
+    place = folder if manifest.is_folder else folder / manifest.name
     if not place.exists():
         raise PlatformError(f"Data {name!r} is not at {place} any more. Start the job again to stage it.")
     return place

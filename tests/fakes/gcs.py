@@ -33,7 +33,12 @@ class Gcs:
     @property
     def environment(self) -> dict[str, str]:
         """What a process needs to know to take the fake for Google."""
-        return {"STORAGE_EMULATOR_HOST": self.url, "TENSORSTORE_GCS_HTTP_URL": self.url}
+        return {
+            "STORAGE_EMULATOR_HOST": self.url,
+            "TENSORSTORE_GCS_HTTP_URL": self.url,
+            "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false",  # it would ask Google for the bucket's type, per object
+            "NO_GCE_CHECK": "true",
+        }
 
     def new_bucket(self) -> str:
         name = f"bucket-{uuid.uuid4().hex[:12]}"

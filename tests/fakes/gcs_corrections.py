@@ -18,9 +18,11 @@ import hashlib
 import http.client
 import json
 import re
+import sys
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from email import message_from_bytes
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -153,7 +155,7 @@ class Corrections:
         is_list = request.place is not None and not request.place[1]
         if is_list:
             request = request.asking(maxResults=str(min(self.page, int(request.query.get("maxResults", _PAGE)))))
-        found = self._delimited(request) if is_list and "delimiter" in request.query else self._forward(request)
+        found = self._delimited(request) if is_list and request.query.get("delimiter") else self._forward(request)
         is_json = found.code == 200 and "json" in found.headers.get("Content-Type", "")
         if "fields" not in request.query or not is_json or request.query.get("alt") == "media":
             return found
@@ -291,6 +293,10 @@ class Proxy(ThreadingHTTPServer):
         self._changing = threading.Lock()
         super().__init__(("127.0.0.1", 0), _Handler)
 
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exception(), ConnectionError):  # else: whoever asked was killed
+            super().handle_error(request, client_address)
+
     def trouble_for(self, request: Request) -> Trouble | None:
         with self._changing:
             self.asked.append(request)
@@ -324,8 +330,9 @@ class _Handler(BaseHTTPRequestHandler):
         for name, value in answer.headers.items():
             self.send_header(name, value.replace(f":{self.server.corrections._port}", f":{self.server.server_port}"))
         self.send_header("Content-Length", str(len(answer.body)))
-        self.end_headers()
-        self.wfile.write(answer.body)
+        with suppress(ConnectionError):  # whoever asked was killed, or had enough
+            self.end_headers()
+            self.wfile.write(answer.body)
 
     def _body(self) -> bytes:
         if self.headers.get("Transfer-Encoding", "").lower() != "chunked":

@@ -63,3 +63,15 @@ def stage(output: Path, sha256: str, manifest: dict[str, str]) -> None:
     folder = output / layout.data(sha256)
     folder.mkdir(parents=True)
     folder.with_name(f"{sha256}.json").write_bytes(contract.write_json(manifest))
+
+
+def test_a_job_in_a_bucket_finds_its_data_on_the_host_s_own_disk(
+    inside_job: Callable[..., Any], tmp_path: Path
+) -> None:
+    inside_job(data={"table": "ab"}, output="gs://bucket/jobs/digits", scratch=str(tmp_path / "disk"))
+    folder = tmp_path / "scratch" / contract.Scratch.DATA / "ab"
+    folder.mkdir(parents=True)
+    (folder / "table.csv").write_text("1,2\n")
+    folder.with_name("ab.json").write_bytes(contract.write_json({"kind": "file", "name": "table.csv"}))
+    assert info().output == "gs://bucket/jobs/digits"
+    assert info().data == {"table": folder / "table.csv"}
