@@ -231,11 +231,12 @@ def _after_end(view: View) -> Action:
 def _begin(view: View) -> Action:
     number = view.last_number + 1
     in_vain = _in_vain(view)
-    if view.held is not None and view.held not in view.refused and view.held not in in_vain:
+    chosen = capacity.choose(view.offers, view.refused, in_vain)
+    is_good = view.held not in in_vain or view.held == chosen  # after one in vain, another may have its turn
+    if view.held is not None and view.held not in view.refused and is_good:
         return Submit(number=number)
     if too_long := _waited_too_long(view):
         return Finish(state=JobState.FAILED, failure=too_long)
-    chosen = capacity.choose(view.offers, view.refused, in_vain)
     if isinstance(chosen, Failure):
         return Finish(state=JobState.FAILED, failure=chosen)
     return Provision(number=number, offer=chosen)

@@ -161,6 +161,8 @@ TABLE: dict[str, tuple[View, type[Action], dict[str, object]]] = {
         view(ended=(ended(FailureKind.NO_CAPACITY),)), Provision, {"offer": B}),
     "no capacity: what is held is no slice": (
         view(ended=(ended(FailureKind.NO_CAPACITY),), held=A), Provision, {"offer": B}),
+    "no capacity of the only offer, which is held": (
+        view(ended=(ended(FailureKind.NO_CAPACITY),), held=A, refused={B: "no"}, since_last_end=9.0), Submit, {}),
     "no capacity, and no budget": (
         view(ended=(LOST, LOST, ended(FailureKind.NO_CAPACITY)), refused={A: "no"}), Provision, {"offer": B}),
     "no capacity of all of them in turn": (
