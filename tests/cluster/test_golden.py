@@ -43,6 +43,15 @@ async def test_every_golden_manifest_is_taken(cluster: Cluster, monkeypatch: pyt
                 assert said_of(made, taken) == made, name
 
 
+@pytest.mark.anyio
+async def test_kueue_holds_what_is_sent_to_a_queue(kueue: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(kueue.kubeconfig))
+    async with Kubernetes() as client:
+        for name in ("kueue", "v6e"):
+            taken = await client.dry_run(objects(GOLDEN[name])[-1])
+            assert taken["spec"].get("suspend", False) == (name == "kueue"), name
+
+
 def what_becomes_of(jobset: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The Job of a slice and the pod of a host, as their controllers make them: JobSet's schema is less strict."""
     (replicated,) = jobset["spec"]["replicatedJobs"]
