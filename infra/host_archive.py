@@ -1,7 +1,8 @@
 """What of ours travels to a host that has nothing of ours? One archive that Python runs as it is.
 
-It holds what runs on a slice and the words, the public face, and the cloudpickle that pickles here, with its metadata.
-Everything in it is source and needs the standard library only, so any Python that this package supports can run it.
+It holds what runs on a slice and the words, the public face, what a decorated function is made of, and the cloudpickle
+that pickles here, with its metadata. Everything in it is source and needs the standard library only, so any Python that
+this package supports can run it.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ from functools import cache
 from importlib import metadata
 from pathlib import Path
 
-from prefect_tpu import infra
 from prefect_tpu.infra.errors import PlatformError
 
 FILE = "host.pyz"
 LARGEST_BYTES = 700 * 1024  # it travels in a ConfigMap, which holds 1 MiB
-_PACKAGE = "prefect_tpu.infra"
-_ROOTS = ("host", "training", "accelerators")  # and what these import; the last is the face's `resolve`
+_PACKAGE = "prefect_tpu"
+# Whole rooms and modules, and what these import as they are loaded; `resolve` and `run` are names of the face.
+_ROOTS = ("infra", "infra.host", "infra.training", "infra.accelerators", "flows", "flows.run")
+_ROOMS = ("infra.host", "infra.training")
 _BORN = (1980, 1, 1, 0, 0, 0)  # the first moment an archive knows: equal code makes equal bytes
 _MAIN = """\
 import sys
@@ -76,32 +78,36 @@ def _ours() -> dict[str, bytes]:
 
 
 def _closure() -> dict[str, Path]:
-    """Module → file, of the roots and of all of ours that they import, wherever in the code they do."""
+    """Module → file, of the roots and of all of ours that are loaded with them."""
     found: dict[str, Path] = {}
-    waiting = [_PACKAGE, *(f"{_PACKAGE}.{root}" for root in _ROOTS)]
+    waiting = [f"{_PACKAGE}.{root}" for root in _ROOTS]
     while waiting:
         module = waiting.pop()
         path = _file(module)
         if module in found or path is None:
             continue
         found[module] = path
-        if path.name == "__init__.py" and module != _PACKAGE:
+        if module.removeprefix(f"{_PACKAGE}.") in _ROOMS:
             waiting += [f"{module}.{sibling.stem}" for sibling in path.parent.glob("*.py") if sibling != path]
         waiting += _imports(path)
     return found
 
 
 def _imports(path: Path) -> Iterator[str]:
-    """Names of ours that may be modules; what is none has no file."""
-    for node in ast.walk(ast.parse(path.read_bytes())):
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith(_PACKAGE):
-            yield from (node.module, *(f"{node.module}.{alias.name}" for alias in node.names))
+    """Names of ours, loaded with a module, that may be modules; what is none has no file."""
+    for node in ast.parse(path.read_bytes()).body:
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(f"{_PACKAGE}."):
+            yield from (str(node.module), *(f"{node.module}.{alias.name}" for alias in node.names))
         elif isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name.startswith(f"{_PACKAGE}."))
 
 
 def _file(module: str) -> Path | None:
-    place = Path(str(infra.__file__)).parent.joinpath(*module.split(".")[2:])
+    _, floor, *names = module.split(".")
+    spec = importlib.util.find_spec(f"{_PACKAGE}.{floor}")
+    if spec is None or spec.origin is None:
+        return None
+    place = Path(spec.origin).parent.joinpath(*names)
     candidates = (place / "__init__.py", place.with_suffix(".py"))
     return next((path for path in candidates if path.is_file()), None)
 

@@ -52,13 +52,18 @@ def test_it_holds_what_runs_on_a_slice_and_the_words_and_nothing_of_the_launcher
     assert {"prefect_tpu/infra/contract.py", "prefect_tpu/infra/accelerators.py"} < ours
     rooms = {name.split("/")[2] for name in ours if name.count("/") == 3}
     assert rooms == {"host", "training"}
+    assert {name for name in ours if name.startswith("prefect_tpu/flows/")} == {
+        f"prefect_tpu/flows/{module}.py" for module in ("__init__", "brief", "options", "run")
+    }
 
 
-def test_everything_of_ours_that_it_imports_is_in_it(names: list[str]) -> None:
+def test_everything_of_ours_that_it_loads_is_in_it(names: list[str]) -> None:
     held = zipfile.ZipFile(io.BytesIO(host_archive().raw))
-    for name in (name for name in names if name.startswith("prefect_tpu/infra/")):
-        for node in ast.walk(ast.parse(held.read(name))):
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("prefect_tpu.infra."):
+    for name in (name for name in names if name.startswith(("prefect_tpu/infra/", "prefect_tpu/flows/"))):
+        whole = name.count("/") == 3  # what runs on a slice loads some of it later
+        tree = ast.parse(held.read(name))
+        for node in ast.walk(tree) if whole else tree.body:
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("prefect_tpu."):
                 place = str(node.module).replace(".", "/")
                 assert {f"{place}.py", f"{place}/__init__.py"} & set(names), f"{name} imports {node.module}"
 
@@ -84,6 +89,24 @@ def test_a_program_finds_our_names_and_the_cloudpickle_that_pickled(archive: Pat
     assert python(code, archive) == cloudpickle.__version__
 
 
+def test_names_that_ask_for_jobs_can_be_imported_and_say_that_they_are_elsewhere(archive: Path) -> None:
+    code = """
+from prefect_tpu import Job, PrefectTpuError, attach, run, submit, train
+@run(accelerator="v6e-16")
+def double(x): return 2 * x
+assert Job.__name__ == "Job" and not isinstance(0, Job)
+try:
+    train("a.py:main")
+except PrefectTpuError as exc:
+    print(double(4), exc)
+"""
+    said = python(code, archive, PREFECT_TPU_PLAN="/plan.json")
+    assert said == (
+        "8 prefect_tpu.train asks for jobs, and this host of one has only what a program needs. Call it where"
+        " prefect-tpu is installed."
+    )
+
+
 def test_ours_wins_over_one_that_the_image_has(archive: Path, tmp_path: Path) -> None:
     other = tmp_path / "site"
     for place in (other / "prefect_tpu", other / "cloudpickle"):
@@ -99,6 +122,8 @@ def test_ours_wins_over_one_that_the_image_has(archive: Path, tmp_path: Path) ->
 
 
 def test_nothing_heavy_is_loaded_before_it_is_used(archive: Path) -> None:
-    code = "import sys, prefect_tpu.infra.host.runner as r, prefect_tpu.infra.training.join; print(*sorted(sys.modules))"
+    code = (
+        "import sys, prefect_tpu.infra.host.runner as r, prefect_tpu.infra.training.join; print(*sorted(sys.modules))"
+    )
     loaded = set(python(code, archive).split())
-    assert not loaded & {"jax", "numpy", "cloudpickle", "urllib.request", "http.client", "ssl", "asyncio"}
+    assert not loaded & {"jax", "numpy", "cloudpickle", "urllib.request", "http.client", "ssl", "asyncio", "logging"}
