@@ -83,7 +83,10 @@ def running_cluster(folder: Path) -> Iterator[Cluster]:
     """A control plane and a kubelet; all their processes are gone afterwards."""
     images = {"pod-python": python_image(_pod_venv()), "system": Image()}
     with ControlPlane(build.ready(), folder) as plane, ProcessKubelet(plane, images) as kubelet:
-        yield Cluster(plane=plane, kubelet=kubelet)
+        cluster = Cluster(plane=plane, kubelet=kubelet)
+        # As every cluster has one; and while all nodes of a zone are lost, Kubernetes gives no pod up.
+        cluster.add_cpus("default-pool")
+        yield cluster
 
 
 def _pod_venv() -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from control_plane import Api, Object
@@ -53,11 +54,15 @@ def jobset(name: str, pool: str, hosts: int, *command: str, chips: int = 4) -> O
 
 
 class Namespace:
-    """The pods and JobSets of one namespace."""
+    """The pods and JobSets of one namespace.
+
+    since: the version from which a watch sees all that happened in it.
+    """
 
     def __init__(self, api: Api, name: str) -> None:
         self.api, self.name = api, name
         self.pods = f"/api/v1/namespaces/{name}/pods"
+        self.since = str(api.get(self.pods)["metadata"]["resourceVersion"])
 
     def make(self, *pods: Object) -> None:
         """Create pods, or objects of other kinds by `api`."""
@@ -101,6 +106,17 @@ class Namespace:
         found = self.state(name).get("terminated", {})
         assert isinstance(found, dict)
         return found
+
+    def changes(self, name: str, seconds: int = 30) -> Iterator[Object]:
+        """A pod as it was at each change since the beginning, up to its deletion.
+
+        What a pod that is deleted said last is seen by watchers alone.
+        """
+        for event in self.api.watch(self.pods, self.since, seconds):
+            if event["type"] != "BOOKMARK" and event["object"]["metadata"]["name"] == name:
+                yield event["object"]
+                if event["type"] == "DELETED":
+                    return
 
     def log(self, name: str, **how: Any) -> str:
         return self.api.text(f"{self.pods}/{name}/log", **how)

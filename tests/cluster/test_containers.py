@@ -231,21 +231,9 @@ def test_a_pod_that_is_deleted_is_asked_first_and_killed_after_its_grace(
     name: str, code: int, here: Namespace, until: Callable[..., Any]
 ) -> None:
     until(lambda: "up" in here.log(name), f"{name} to run")
-    version = here.api.get(here.pods)["metadata"]["resourceVersion"]
     here.api.delete(f"{here.pods}/{name}")
-    ends = [
-        event["object"]["status"]["containerStatuses"][0]["state"].get("terminated")
-        for event in _until_deleted(here, name, version)
-    ]
-    assert ends[-1]["exitCode"] == code
-
-
-def _until_deleted(here: Namespace, name: str, version: str) -> Iterator[dict[str, Any]]:
-    for event in here.api.watch(here.pods, version, seconds=30):
-        if event["type"] != "BOOKMARK" and event["object"]["metadata"]["name"] == name:
-            yield event
-            if event["type"] == "DELETED":
-                return
+    *_, last = here.changes(name)
+    assert last["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == code
 
 
 def test_a_container_that_failed_is_started_again_and_its_first_log_is_kept(

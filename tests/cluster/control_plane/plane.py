@@ -77,6 +77,9 @@ class ControlPlane:
         scratch = self.folder / "kueue-root"
         self._start_add_on(KUEUE, with_files(self.site.keys / "webhook", KUEUE_METRICS_CERTIFICATES, scratch))
         self._until_healthy("kueue", "kueue-health", "http")
+        for plural in KUEUE.converted:  # a resource that is to be converted is not served for a moment
+            path = f"/apis/kueue.x-k8s.io/v1beta2/{plural}"
+            self.processes.until("kube-apiserver", lambda path=path: self.api.get(path))
 
     def stop(self) -> None:
         """End every process."""

@@ -126,6 +126,7 @@ def kube_controller_manager(site: Site) -> list[str]:
         f"--node-startup-grace-period={grace}s",
         "--node-eviction-rate=100",
         "--secondary-node-eviction-rate=100",
+        "--large-cluster-size-threshold=1",  # in small clusters nothing is evicted while most nodes of a zone are lost
         "--min-resync-period=1h",
         "--profiling=false",
     ]

@@ -30,9 +30,15 @@ UNREACHABLE = (ApiError, OSError, urllib3.exceptions.HTTPError)
 class ProcessKubelet:
     """Enter it to start it; `errors` has what went wrong in it, and must be empty at the end."""
 
-    def __init__(self, plane: ControlPlane, images: Mapping[str, Image], sandbox: Sandbox | None = None) -> None:
+    def __init__(
+        self,
+        plane: ControlPlane,
+        images: Mapping[str, Image],
+        sandbox: Sandbox | None = None,
+        folder: Path | None = None,
+    ) -> None:
         self.api: Api = plane.kubelet_api
-        folder = plane.folder / "kubelet"
+        folder = folder or plane.folder / "kubelet"
         self.images, self.errors = Images(images), list[str]()
         self._server = LogServer(plane.site.authority.issue(folder / "pki", "process-kubelet"), self._find_log)
         self.nodes = Nodes(self.api, self._server.port)

@@ -55,7 +55,7 @@ class Namespaces:
     def entering(self, process: subprocess.Popen[bytes], command: Sequence[str]) -> list[str]:
         user = ["--user", "--preserve-credentials"] if self._as_user else []
         spaces = ["--mount", "--uts", "--ipc", "--pid", "--root", "--wd"]
-        return [_found("nsenter"), "--target", str(_inside(process)), *user, *spaces, "--", *command]
+        return [_found("nsenter"), "--target", str(_inside_at_last(process)), *user, *spaces, "--", *command]
 
     def signal(self, process: subprocess.Popen[bytes], number: int) -> None:
         if process.poll() is not None:
