@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import typer
 
 from prefect_tpu.flows.shell import completion
 from prefect_tpu.flows.shell.exit_status import ExitStatus
-from prefect_tpu.flows.shell.options import AsJson, Output
+from prefect_tpu.flows.shell.options import IN_CLUSTER, AsJson, Output, spelled_out
+from prefect_tpu.infra.errors import UsageError
 
 
 def _say_version(is_asked: bool) -> None:
@@ -54,10 +56,74 @@ def version(as_json: AsJson = False) -> None:
     typer.echo(json.dumps({"version": found}) if as_json else found)
 
 
-def doctor(output: Output = None, as_json: AsJson = False) -> None:
-    """Look whether this machine, its packages and the Prefect server are fit for jobs; change nothing."""
-    from prefect_tpu.flows.shell.doctor import examine, shown
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoctorOptions:
+    """What `doctor` takes, as it was typed."""
 
-    found = examine(output)
+    output: Output = None
+    accelerator: Annotated[
+        list[str] | None,
+        typer.Option("--accelerator", "-a", help="Count its slices; again for another.", rich_help_panel=IN_CLUSTER),
+    ] = None
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CONTEXT",
+            help="A kubeconfig context, gke://project/location/cluster, or block:NAME.",
+            show_default="the one this runs in, else kubectl's",
+            rich_help_panel=IN_CLUSTER,
+        ),
+    ] = None
+    backend: Annotated[
+        str | None,
+        typer.Option(
+            metavar="local|jobset",
+            help="Look at this machine as hosts of jobs, or at a cluster.",
+            show_default="jobset with any option of this list, else local",
+            autocompletion=completion.backends,
+            rich_help_panel=IN_CLUSTER,
+        ),
+    ] = None
+    namespace: Annotated[
+        str | None,
+        typer.Option(help="Where jobs would run.", show_default="default", rich_help_panel=IN_CLUSTER),
+    ] = None
+    queue: Annotated[
+        str | None, typer.Option(help="The Kueue queue that jobs would name.", rich_help_panel=IN_CLUSTER)
+    ] = None
+    service_account: Annotated[
+        str | None, typer.Option(metavar="NAME", help="That jobs would name.", rich_help_panel=IN_CLUSTER)
+    ] = None
+    pull_secret: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="That jobs would name; again for another.", rich_help_panel=IN_CLUSTER),
+    ] = None
+
+    @property
+    def pods(self) -> dict[str, Any]:
+        """What was said of pods, by the names of their settings."""
+        names = ("cluster", "namespace", "queue", "service_account")
+        said: dict[str, Any] = {name: getattr(self, name) for name in names if getattr(self, name)}
+        return {**said, **({"pull_secrets": tuple(self.pull_secret)} if self.pull_secret else {})}
+
+    @property
+    def means_cluster(self) -> bool:
+        if self.backend not in (None, "local", "jobset"):
+            raise UsageError(f"--backend {self.backend!r} is not known: choose local or jobset.")
+        said = [*self.pods, *(["accelerator"] if self.accelerator else [])]
+        if self.backend == "local" and said:
+            raise UsageError(f"--backend local looks at no cluster, and {', '.join(said)} was given: leave one out.")
+        return self.backend == "jobset" or bool(said)
+
+
+@spelled_out(DoctorOptions)
+def doctor(options: DoctorOptions, as_json: AsJson = False) -> None:
+    """Look whether this machine, its packages, the Prefect server and a cluster are fit for jobs; change nothing."""
+    from prefect_tpu.flows.shell.doctor import examine, examine_cluster, shown
+
+    if options.means_cluster:
+        found = examine_cluster(options.output, options.pods, options.accelerator or ())
+    else:
+        found = examine(options.output)
     typer.echo(json.dumps([check.to_json() for check in found]) if as_json else shown(found))
     raise typer.Exit(ExitStatus.FAILED if any(check.has_failed for check in found) else ExitStatus.SUCCEEDED)

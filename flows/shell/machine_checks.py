@@ -99,7 +99,7 @@ def writable(output: str) -> Check:
         first, second = (storage.put_if_absent(name, b"x") for _ in range(2))
         skew = abs((storage.changed(name) or 0.0) - time.time())
     except PlatformError as exc:
-        return fail("output", f"{output} cannot be written: {exc}", "Name another folder with --output.")
+        return fail("output", f"{output} cannot be written: {exc}", "Name another place with --output.")
     finally:
         storage.delete(name)
     if not first or second:

@@ -13,7 +13,7 @@ from typing import Any
 from prefect_tpu.infra.gcp.resources import (
     CLUSTER_QUEUES,
     CONFIG_MAPS,
-    CUSTOM_RESOURCES,
+    DEPLOYMENTS,
     EVENTS,
     JOBS,
     JOBSETS,
@@ -94,7 +94,7 @@ LOOKING = (
     ),
     Grant(resource=PODS, verbs=("list",), reason="it is said who has the slices that a job waits for"),
     Grant(resource=NAMESPACES, verbs=("get",), reason="a namespace that is not there is named"),
-    Grant(resource=CUSTOM_RESOURCES, verbs=("get",), reason="the versions of JobSet and Kueue are told"),
+    Grant(resource=DEPLOYMENTS, verbs=("get",), reason="the versions of JobSet and Kueue are told"),
     Grant(resource=CLUSTER_QUEUES, verbs=("get",), reason="what a queue has left is told"),
 )
 

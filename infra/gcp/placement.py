@@ -18,10 +18,11 @@ TPU, GPU = "google.com/tpu", "nvidia.com/gpu"
 
 def node_selector(plan: PodPlan) -> dict[str, str]:
     """Labels that a node must have; the person's own come last and may add, and change what we say."""
-    return {**_chips(plan.shape), **_capacity(plan), **plan.pods.node_selector}
+    return {**chip_labels(plan.shape), **_capacity(plan), **plan.pods.node_selector}
 
 
-def _chips(shape: Slice) -> dict[str, str]:
+def chip_labels(shape: Slice) -> dict[str, str]:
+    """Labels that nodes of such a slice have, however they are paid for; none for slices without chips."""
     if shape.gke_accelerator is None:
         return {}
     if shape.platform == "gpu":

@@ -1,0 +1,42 @@
+"""May whoever asks do what driving jobs needs? Each permission is asked for, verb by verb."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from prefect_tpu.infra.checks import Check, fail, ok, warn
+from prefect_tpu.infra.gcp.kubernetes import Kubernetes
+from prefect_tpu.infra.gcp.permissions import CHECKING, DRIVING, LOOKING, QUEUEING, Grant, permissions
+
+NAME = "permissions"
+
+
+async def permission_checks(cluster: Kubernetes, namespace: str, *, is_queued: bool) -> list[Check]:
+    """One finding where all is well; else one for each rule of `deployments/rbac.yaml` that is missing or not whole."""
+    needed = DRIVING + (QUEUEING if is_queued else ())
+    useful = tuple(grant for grant in CHECKING if is_queued or "kueue" not in grant.resource.group)
+    asked = [*((grant, namespace) for grant in needed + useful), *((grant, None) for grant in LOOKING)]
+    denied = await asyncio.gather(*(denied_verbs(cluster, grant, where) for grant, where in asked))
+    missing = [(grant, where, verbs) for (grant, where), verbs in zip(asked, denied, strict=True) if verbs]
+    found = [
+        judged(grant, verbs, where, is_needed=grant in needed and where is not None) for grant, where, verbs in missing
+    ]
+    if any(check.has_failed for check in found):
+        return found
+    return [ok(NAME, f"all {len(permissions(needed))} that jobs need in namespace {namespace!r}"), *found]
+
+
+async def denied_verbs(cluster: Kubernetes, grant: Grant, namespace: str | None) -> tuple[str, ...]:
+    answers = await asyncio.gather(*(cluster.may(verb, grant.resource, namespace, grant.part) for verb in grant.verbs))
+    return tuple(verb for verb, is_allowed in zip(grant.verbs, answers, strict=True) if not is_allowed)
+
+
+def judged(grant: Grant, denied: Sequence[str], namespace: str | None, *, is_needed: bool) -> Check:
+    """What is missing of one rule, what it is for, and where it stands."""
+    what = f"{grant.resource.full_name}{f'/{grant.part}' if grant.part else ''}"
+    where = f"in namespace {namespace!r}" if namespace else "of the whole cluster"
+    found = f"no {', '.join(denied)} of {what} {where}: by this {grant.reason}"
+    file = "rbac.yaml" if namespace else "rbac-cluster.yaml"
+    advice = f"Ask whoever administers the cluster for the rule of deployments/{file}."
+    return fail(NAME, found, advice) if is_needed else warn(NAME, found, f"Jobs run without it. {advice}")

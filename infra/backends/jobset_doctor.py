@@ -1,0 +1,91 @@
+"""Is a cluster fit for jobs? Everything `prefect-tpu doctor --cluster` asks of it; nothing is made or changed."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Sequence
+
+from prefect_tpu.infra.accelerators import resolve
+from prefect_tpu.infra.backends.jobset_access import permission_checks
+from prefect_tpu.infra.backends.jobset_checks import unknown_to_gke
+from prefect_tpu.infra.backends.jobset_named import named_checks, queue_checks
+from prefect_tpu.infra.backends.jobset_question import Question
+from prefect_tpu.infra.backends.jobset_reading import holder_of, read_node
+from prefect_tpu.infra.backends.jobset_slices import judged, slices_of
+from prefect_tpu.infra.backends.jobset_trial import jobset_checks
+from prefect_tpu.infra.checks import Check, fail, ok, warn
+from prefect_tpu.infra.errors import PrefectTpuError
+from prefect_tpu.infra.gcp.errors import Forbidden
+from prefect_tpu.infra.gcp.kubernetes import Kubernetes
+from prefect_tpu.infra.gcp.placement import chip_labels
+from prefect_tpu.infra.gcp.resources import NAMESPACES, NODES, PODS, Selection
+
+ALL_SECONDS = 30.0
+
+
+async def examine(question: Question) -> Sequence[Check]:
+    """All findings, in the order to be told; whatever does not answer says so itself."""
+    from prefect_tpu.infra.gcp.patience import Patience  # it loads what only a cluster needs
+
+    impatient = Patience(connect=5.0, request=10.0, retry=2.0)
+    try:
+        async with asyncio.timeout(ALL_SECONDS), Kubernetes(question.cluster, impatient) as cluster:
+            return [await _reach(cluster), *await _look(cluster, question)]
+    except PrefectTpuError as exc:
+        return [fail("cluster", str(exc), "Name another one with --cluster, or mend how it is reached.")]
+    except TimeoutError:
+        return [fail("cluster", f"did not answer within {ALL_SECONDS:.0f} s", "Look at the way to its API server.")]
+
+
+async def _reach(cluster: Kubernetes) -> Check:
+    await cluster.version()  # opens the connection, which is no part of an answer's time
+    began = time.monotonic()
+    version = await cluster.version()
+    return ok("cluster", f"{cluster.cluster}, {version}, answers in {(time.monotonic() - began) * 1000:.0f} ms")
+
+
+async def _look(cluster: Kubernetes, question: Question) -> list[Check]:
+    """Side by side, told in this order."""
+    looks: list[Awaitable[list[Check]]] = [
+        _namespace(cluster, question.namespace),
+        permission_checks(cluster, question.namespace, is_queued=question.queue is not None),
+        jobset_checks(cluster, question),
+        *([queue_checks(cluster, question.namespace, question.queue)] if question.queue else []),
+        named_checks(cluster, question),
+        *(_slices(cluster, name) for name in question.accelerators),
+    ]
+    return [check for found in await asyncio.gather(*looks) for check in found]
+
+
+async def _namespace(cluster: Kubernetes, name: str) -> list[Check]:
+    try:
+        found = await cluster.find(NAMESPACES, name)
+    except Forbidden:
+        return [ok("namespace", f"{name!r}, which may not be looked at")]
+    if found is None:
+        return [fail("namespace", f"{name!r} is not there", f"Make it: kubectl create namespace {name}")]
+    return [ok("namespace", repr(name))]
+
+
+async def _slices(cluster: Kubernetes, accelerator: str) -> list[Check]:
+    shape = resolve(accelerator)
+    if why := unknown_to_gke(accelerator, shape):
+        return [fail(f"slices of {accelerator}", why, "prefect-tpu accelerators lists them.")]
+    labels = ",".join(f"{name}={value}" for name, value in chip_labels(shape).items())
+    try:
+        nodes = await cluster.list_all(Selection(resource=NODES, labels=labels))
+    except Forbidden:
+        found = "nodes may not be looked at, so slices cannot be counted"
+        return [warn(f"slices of {accelerator}", found, "Jobs run without it. See deployments/rbac-cluster.yaml.")]
+    slices = slices_of(shape, map(read_node, nodes), await _taken(cluster))
+    return [judged(accelerator, slices, wants_spot=shape.capacity == "spot")]
+
+
+async def _taken(cluster: Kubernetes) -> dict[str, str] | None:
+    try:
+        pods = await cluster.list_all(Selection(resource=PODS))
+    except Forbidden:
+        return None
+    held = [(pod["spec"].get("nodeName"), holder_of(pod)) for pod in pods]
+    return {node: who for node, who in held if node and who}
