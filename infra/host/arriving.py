@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from prefect_tpu.infra.content import manifest_name
+from prefect_tpu.infra.contract import Scratch
+from prefect_tpu.infra.errors import PlatformError
 from prefect_tpu.infra.host import payload
 from prefect_tpu.infra.host.assignment import Assignment
 from prefect_tpu.infra.host.environment import HOME, TEMPORARY
 from prefect_tpu.infra.storage import BUCKET, open_on_host
-
-DATA = "data"  # staged data by its hash, where the output is no folder that the program can see
 
 
 def lay_out(given: Assignment) -> Path:
@@ -37,4 +38,9 @@ def _fetch_data(given: Assignment) -> None:
 
     everything = open_on_host(given.plan.output.rpartition("/")[0])  # data lies beside the jobs of an output
     for sha256 in sorted(set(given.plan.data.values())):
-        download_data(everything, sha256, given.scratch / DATA / sha256)
+        try:
+            download_data(everything, sha256, given.scratch / Scratch.DATA / sha256)
+        except PlatformError as exc:
+            if everything.get(manifest_name(sha256)) is None:  # not an outage: another try finds no more
+                raise payload.PayloadRefused(str(exc)) from exc
+            raise

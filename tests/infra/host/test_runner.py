@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from prefect_tpu.infra import layout
+from prefect_tpu.infra import layout, staging
 from prefect_tpu.infra.contract import Env, ExitCode, Stage, StopReason, write_json
 from prefect_tpu.infra.packing import pack_function
 from prefect_tpu.infra.scratch import HostProgress, read_log
@@ -197,6 +197,26 @@ def test_a_pod_needs_nothing_but_a_bucket(pods: Any, gcs: Any, bucket: str) -> N
     assert b"".join(read_log(pods.storage.get, 3, 0)).decode() == pod.out
     assert pods.storage.get(layout.host_ledger(3, 0, 0))
     assert HostProgress.from_json(pods.storage.get(layout.progress(3, 0))).progress.step == 7
+
+
+def test_staged_data_lies_on_the_pods_own_disk_before_its_program_starts(pods: Any, gcs: Any, bucket: str) -> None:
+    pods.output = bucket
+    words = pods.folder / "words"
+    words.mkdir()
+    (words / "a.txt").write_text("apple")
+    data = {"words": staging.stage(str(words), bucket).sha256}
+    program = "import prefect_tpu as tpu\ndef main(): return (tpu.info().data['words'] / 'a.txt').read_text()\n"
+    pod = pods.start(pods.send(program, data=data), **gcs.environment)
+    assert pod.wait() == ExitCode.DONE, pod.err + pod.out
+    assert value(pods) == "apple"
+
+
+def test_data_that_is_not_there_is_no_error_of_the_program(pods: Any, gcs: Any, bucket: str) -> None:
+    pods.output = bucket
+    pod = pods.start(pods.send(SPEAKS, data={"words": "d" * 64}), **gcs.environment)
+    assert pod.wait() == ExitCode.PAYLOAD_REFUSED
+    assert pod.last_words.error is not None and "is not staged" in pod.last_words.error.message
+    assert pod.last_words == pods.record()
 
 
 def test_a_plan_that_is_gone_from_its_bucket_is_refused(pods: Any, gcs: Any, bucket: str) -> None:

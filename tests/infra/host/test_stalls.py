@@ -220,3 +220,15 @@ def test_a_full_disk_ends_no_program(
     storage.put(f"{layout.silence(3, 0)}/in-the-way", b"")
     assert settle([host], LIMIT) == [True]
     assert "Could not write" in capsys.readouterr().err
+
+
+def test_of_hosts_that_cannot_be_seen_nobody_says_that_they_are_silent(hosts: Callable[..., list[Host]]) -> None:
+    one, other = made = hosts(2)
+    for host in made:
+        host.joins()
+    look(made, 0.0)
+    other.storage.path(layout.silence(3, 1)).mkdir(parents=True)  # to read it is refused
+    assert settle([one], LIMIT) == settle([one], 3 * LIMIT) == [False]
+    other.storage.path(layout.silence(3, 1)).rmdir()
+    other.ends()
+    assert settle([one], 4 * LIMIT) == [True]

@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 import pytest
 
 from prefect_tpu.infra.errors import CouldNotJoin
-from prefect_tpu.infra.training.meeting import wait_for_hosts
+from prefect_tpu.infra.training.meeting import own_loopback, wait_for_hosts
 
 pytestmark = pytest.mark.slices  # it waits for real time to pass
 
@@ -69,3 +69,23 @@ def test_strangers_and_stragglers_are_not_counted() -> None:
         assert not leader.done()
         meet(pool, address, 1, 2).result(timeout=30)
         leader.result(timeout=30)
+
+
+def test_leaders_with_addresses_of_their_own_share_a_port() -> None:
+    port = free_address().rpartition(":")[2]
+    with ThreadPoolExecutor(4) as pool:
+        places = [(f"127.0.0.{number}:{port}", f"job{number}-1") for number in (2, 3)]
+        leaders = [meet(pool, place, 0, 2, word=word) for place, word in places]
+        others = [meet(pool, place, 1, 2, word=word) for place, word in places]
+        for future in [*leaders, *others]:
+            future.result(timeout=30)
+
+
+@pytest.mark.parametrize("name", ["127.0.0.1", "127.3.2.1", "localhost"])
+def test_a_leader_on_a_loopback_address_listens_there_alone(name: str) -> None:
+    assert own_loopback(name).startswith("127.")
+
+
+@pytest.mark.parametrize("name", ["192.0.2.7", "[::1]", "no-such-host.invalid"])
+def test_a_leader_in_a_network_or_without_a_name_yet_listens_everywhere(name: str) -> None:
+    assert own_loopback(name) == ""
