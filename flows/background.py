@@ -9,11 +9,12 @@ import time
 
 import psutil
 
+from prefect_tpu.infra import layout
 from prefect_tpu.infra.errors import PlatformError
 from prefect_tpu.infra.job import JobResult, SliceJob
 from prefect_tpu.infra.job_checks import OWN_VARIABLES
 from prefect_tpu.infra.launcher import history
-from prefect_tpu.infra.launcher.lease import driver_of
+from prefect_tpu.infra.launcher.lease import Pulse, driver_of
 from prefect_tpu.infra.launcher.status import pause_between_looks
 from prefect_tpu.infra.places import driver_log
 from prefect_tpu.infra.state import JobState
@@ -62,8 +63,17 @@ def see_to_it(storage: Storage, job: SliceJob) -> None:
 
 
 def is_driven(storage: Storage) -> bool:
-    """Whether a live process drives the job."""
-    return driver_of(storage) is not None
+    """Whether a live process drives the job; one on another machine is watched until it renews its lease or lapses."""
+    driver = driver_of(storage)
+    if driver is None or driver.is_here:
+        return driver is not None
+    first, pulse = storage.get(layout.LEASE), Pulse(storage, time.monotonic)
+    pause = pause_between_looks(storage, LOOK_SECONDS)
+    while pulse.driver() is not None:
+        if storage.get(layout.LEASE) != first:
+            return True
+        time.sleep(pause)
+    return False
 
 
 def _wait(storage: Storage, pid: int, before: JobResult | None, begins: int) -> None:

@@ -9,8 +9,8 @@ from prefect_tpu.infra.errors import PlatformError
 from prefect_tpu.infra.job import SliceJob
 from prefect_tpu.infra.launcher.history import read_job
 from prefect_tpu.infra.launcher.jobs import find_job
-from prefect_tpu.infra.request import default_output
-from prefect_tpu.infra.storage import Storage, open_storage
+from prefect_tpu.infra.request import default_output, job_folder
+from prefect_tpu.infra.storage import Storage
 
 
 def found(name: str, output: str | None) -> tuple[Storage, SliceJob]:
@@ -25,4 +25,4 @@ def found(name: str, output: str | None) -> tuple[Storage, SliceJob]:
 def words_for(folder: str) -> str:
     """To be copied behind a command: the job's name, and its output where that is not the default."""
     output, name = os.path.split(folder)
-    return name if output == open_storage(default_output()).url else f"{name} --output {shlex.quote(output)}"
+    return name if folder == job_folder(default_output(), name) else f"{name} --output {shlex.quote(output)}"

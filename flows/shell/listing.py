@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,10 +16,11 @@ from prefect_tpu.flows.shell.durations import written
 from prefect_tpu.flows.shell.picture import STYLES
 from prefect_tpu.infra.contract import ContractError
 from prefect_tpu.infra.errors import NoSuchJob, UsageError
-from prefect_tpu.infra.launcher.jobs import job_names
-from prefect_tpu.infra.launcher.status import JobStatus, read_status
-from prefect_tpu.infra.request import default_output, job_folder
+from prefect_tpu.infra.launcher.jobs import MOST_AT_ONCE, folder_names
+from prefect_tpu.infra.launcher.status import JobStatus, StatusReader
+from prefect_tpu.infra.request import default_output
 from prefect_tpu.infra.state import JobState
+from prefect_tpu.infra.storage import Storage, open_storage
 
 COLUMNS = ("NAME", "STATE", "ACCELERATOR", "ATTEMPT", "STEP", "AGE", "DRIVER")
 UNREADABLE = "unreadable"
@@ -52,17 +54,19 @@ def rows_of(output: str | None, states: Sequence[str]) -> list[Row]:
     for state in states:
         if state not in known:
             raise UsageError(f"--state {state!r} is no state of a job: choose from {', '.join(known)}.")
-    place = output or default_output()
-    rows = [row for name in job_names(place) if (row := _row(place, name)) is not None]
+    storage = open_storage(output or default_output())
+    with ThreadPoolExecutor(MOST_AT_ONCE) as side_by_side:
+        read = side_by_side.map(lambda name: _row(storage, name), folder_names(storage))
+        rows = [row for row in read if row is not None]
     return sorted((row for row in rows if not states or row.state in states), key=lambda row: (row.began, row.name))
 
 
-def _row(output: str, name: str) -> Row | None:
+def _row(storage: Storage, name: str) -> Row | None:
     try:
-        return Row(name=name, seen=read_status(job_folder(output, name)))
+        return Row(name=name, seen=StatusReader(storage.inside(name)).read())
     except ContractError as exc:
         return Row(name=name, seen=None, problem=str(exc))
-    except NoSuchJob:  # deleted since
+    except NoSuchJob:  # a folder of something else, or deleted since
         return None
 
 

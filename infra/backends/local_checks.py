@@ -15,7 +15,7 @@ from prefect_tpu.infra.backends.local_limits import FREE_DISK_BYTES, HOST_MEMORY
 from prefect_tpu.infra.backends.local_slices import LocalSlices, slice_count
 from prefect_tpu.infra.checks import Check, Look, at_least, fail, ok, warn
 from prefect_tpu.infra.places import data_folder, existing
-from prefect_tpu.infra.storage import open_storage
+from prefect_tpu.infra.storage import BUCKET, open_storage
 
 GIB = 2**30
 JAX_SECONDS = 12.0
@@ -23,9 +23,10 @@ JAX_SECONDS = 12.0
 
 def looks(output: str, environment: Mapping[str, str]) -> Mapping[str, Look]:
     """The checks by name, in the order in which they are told."""
+    where = {} if output.startswith(BUCKET) else {"disk": lambda: disk(output)}
     return {
         "memory": memory,
-        "disk": lambda: disk(output),
+        **where,
         "slices": lambda: slices(environment),
         "gpus": lambda: gpus(environment),
         "jax": lambda: jax(environment),

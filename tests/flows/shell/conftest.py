@@ -16,7 +16,7 @@ from prefect_tpu.infra.job import AttemptSummary, JobResult, Program, SliceJob
 from prefect_tpu.infra.launcher import history
 from prefect_tpu.infra.plan import HostPlan
 from prefect_tpu.infra.policy.failures import failure
-from prefect_tpu.infra.storage import LocalStorage
+from prefect_tpu.infra.storage import Storage, open_storage
 
 
 @pytest.fixture
@@ -34,18 +34,18 @@ def shell(output: Path, prefect_tpu: Callable[..., Any], monkeypatch: pytest.Mon
 class Jobs:
     """Lays down jobs as runs would have left them."""
 
-    def __init__(self, output: Path) -> None:
+    def __init__(self, output: Path | str) -> None:
         self.output = output
 
-    def storage(self, name: str) -> LocalStorage:
-        return LocalStorage(self.output / name)
+    def storage(self, name: str) -> Any:
+        return open_storage(f"{self.output}/{name}")
 
-    def asked(self, name: str, **changes: Any) -> LocalStorage:
+    def asked(self, name: str, **changes: Any) -> Storage:
         values = {"program": Program(kind="module", target="m:f", params={"steps": 60}), "accelerators": ("v6e-16",)}
         history.enter(self.storage(name), SliceJob(**{**values, "name": name, **changes}))
         return self.storage(name)
 
-    def planned(self, name: str, attempt: int, hosts: int = 2) -> None:
+    def planned(self, name: str, attempt: int, hosts: int = 2, **changes: Any) -> None:
         storage = self.storage(name)
         plan = HostPlan(
             job=name,
@@ -63,6 +63,7 @@ class Jobs:
             orphan_after=60.0,
             join_timeout=120.0,
             python=sys.executable,
+            **changes,
         )
         storage.put(layout.plan(attempt), plan.to_json())
 
@@ -101,3 +102,9 @@ class Jobs:
 @pytest.fixture
 def jobs(output: Path) -> Jobs:
     return Jobs(output)
+
+
+@pytest.fixture
+def jobs_in() -> Callable[[str], Jobs]:
+    """Lays down jobs in another output, such as a bucket."""
+    return Jobs
