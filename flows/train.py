@@ -70,12 +70,12 @@ def train(
         max_failures: Restarts after an error of the program.
         drills: Failures to rehearse, such as `preempt@step=40,host=2`.
         timing: How long the launcher waits.
-        backend: `local`, processes of this machine, or `jobset`, pods of a cluster. Empty: `jobset` where an image, a
-            cluster or anything of `pods` is given.
+        backend: Where hosts run: `local`, processes of this machine, or `jobset`, pods of a cluster. Empty: `jobset`
+            where an image, a cluster or anything of `pods` is given.
         slices: How many slices of the accelerator the program spans.
         image: What the container of each host runs: it has Python and the program's packages.
-        cluster: `block:NAME` of a saved cluster, a kubeconfig context, or `gke://project/location/cluster`. Empty: the
-            one this runs in, or that `kubectl` uses.
+        cluster: The name `block:NAME` of a saved one, a kubeconfig context, or `gke://project/location/cluster`. Empty:
+            the one this runs in, or that `kubectl` uses.
         pods: How hosts run in a cluster.
 
     Returns:

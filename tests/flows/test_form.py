@@ -1,0 +1,23 @@
+"""The form of the flow is flat, typed and explained, as Prefect makes it of the flow's own words."""
+
+from __future__ import annotations
+
+from prefect.utilities.callables import parameter_schema
+
+from prefect_tpu.flows.form import Pods, Timing
+from prefect_tpu.flows.train import train
+
+GROUPS = {"timing": Timing, "pods": Pods}
+
+
+def test_every_field_has_one_kind_and_a_sentence() -> None:
+    schema = parameter_schema(train.fn).model_dump()
+    fields = schema["properties"]
+    assert [name for name, field in fields.items() if "$ref" in field or "allOf" in field] == list(GROUPS)
+    assert not [name for name, field in fields.items() if "anyOf" in field]
+    for group in GROUPS.values():
+        fields = {**fields, **schema["definitions"][group.__name__]["properties"]}
+    for name, field in fields.items():
+        said = field["description"]
+        assert said[0].isupper() and said.endswith("."), f"{name}: {said}"
+    assert not [name for name in Pods.model_fields if "anyOf" in fields[name]]
