@@ -7,6 +7,7 @@ the node tells them apart: what Google takes away for maintenance, what is lost 
 from __future__ import annotations
 
 from prefect_tpu.infra.backends.jobset_facts import Facts, NodeFacts, PodFacts, Said
+from prefect_tpu.infra.backends.jobset_records import record_of
 from prefect_tpu.infra.errors import FailureKind
 from prefect_tpu.infra.state import Cause
 
@@ -53,6 +54,8 @@ def consequences(facts: Facts) -> frozenset[int]:
     When one pod of a Job ends badly, the Job controller deletes the others at once; their runners see a notice like
     any other. The controller says which ones it deleted; of pods that nobody saw, the others' ends tell.
     """
+    if facts.jobset is not None and facts.jobset.is_suspended:  # all were told alike: by us, or by a queue
+        return frozenset()
     cleared = {event.said.message.rpartition(" ")[2] for event in facts.events if event.said.reason == _CLEARED}
     somebody_ended = any(_ended_by_itself(facts, host) for host in range(facts.hosts))
     return frozenset(host for host in range(facts.hosts) if _is_consequence(facts, host, cleared, somebody_ended))
@@ -93,13 +96,15 @@ def _is_consequence(facts: Facts, host: int, cleared: set[str], somebody_ended: 
     pod = facts.pod(host)
     if pod is None:
         return somebody_ended and not _ended_by_itself(facts, host)
-    return pod.disruption is None and pod.name in cleared
+    is_told = pod.is_deleting and pod.disruption is None
+    return is_told and (pod.name in cleared or somebody_ended)
 
 
 def _ended_by_itself(facts: Facts, host: int) -> bool:
-    """Its pod ended badly without being deleted, or its record says so and that nobody had told it to leave."""
-    pod, output = facts.pod(host), facts.outputs.get(host)
+    """It ended badly, and neither was its pod deleted nor does its record say that it was told to leave or alone."""
+    pod, record = facts.pod(host), record_of(facts, host)
+    if record is not None and (record.stop_reason is not None or record.lost_peer):
+        return False
     if pod is not None:
-        return pod.has_ended and not pod.is_deleting and pod.phase != "Succeeded"
-    record = output.record if output else None
-    return record is not None and record.exit_code != 0 and record.stop_reason is None and not record.lost_peer
+        return pod.has_ended and not pod.is_deleting and not pod.is_gone and pod.phase != "Succeeded"
+    return record is not None and record.exit_code != 0

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from prefect_tpu.infra import contract
 from prefect_tpu.infra.backends.jobset_causes import cause_of, consequences, was_deleted_by_hand
 from prefect_tpu.infra.backends.jobset_facts import Facts, OutputFacts, PodFacts
 from prefect_tpu.infra.backends.jobset_places import place_of
+from prefect_tpu.infra.backends.jobset_records import record_of
 from prefect_tpu.infra.backends.jobset_symptoms import Lasting, Symptom, unbearable
 from prefect_tpu.infra.backends.jobset_waiting import waiting
 from prefect_tpu.infra.contract import HostRecord
@@ -75,7 +75,7 @@ def _has_begun(facts: Facts) -> bool:
 def _host(facts: Facts, host: int, is_consequence: bool, shown: Symptom | None) -> HostObservation:
     pod, output = facts.pod(host), facts.outputs.get(host, OutputFacts())
     phase = HostPhase.ENDED if shown and shown.is_end else _phase(facts, pod, output)
-    record = _record(pod, output) if phase is HostPhase.ENDED else None
+    record = record_of(facts, host) if phase is HostPhase.ENDED else None
     code, signal_number = _code(pod, record)
     return HostObservation(
         host=host,
@@ -109,17 +109,6 @@ def _cause(facts: Facts, pod: PodFacts | None) -> Cause | None:
     if was_deleted_by_hand(facts, pod):
         return Cause(kind=FailureKind.PREEMPTED, message=f"somebody deleted its pod {pod.name}")
     return cause_of(pod, facts.node(pod))
-
-
-def _record(pod: PodFacts | None, output: OutputFacts) -> HostRecord | None:
-    """From the folder, where it is whole; else from the termination message, which needs no storage."""
-    said = pod.container.ended.message if pod and pod.container.ended else ""
-    if output.record is not None or not said.lstrip().startswith("{"):
-        return output.record
-    try:
-        return HostRecord.from_json(said)
-    except contract.ContractError:
-        return None
 
 
 def _code(pod: PodFacts | None, record: HostRecord | None) -> tuple[int | None, int | None]:
