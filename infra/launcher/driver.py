@@ -92,14 +92,15 @@ class JobDriver:
         return None
 
     async def leave(self) -> None:
-        """The driver must go: end the job where a stop was asked for, else only make its hosts save and leave."""
+        """The driver must go: end the job where a stop was asked for, else only make its hosts save and leave.
+
+        An attempt that waits in a cluster keeps its place there, for whoever drives the job next.
+        """
         reason = await self._stop_question.reason(now=True)
         if reason or history.is_stop_asked(self.storage):
             history.ask_to_stop(self.storage, reason or "asked before")
             return
-        self._hands.is_leaving = True
-        if self._hands.following is not None:
-            await self._hands.following.tell_to_leave()
+        await self._hands.leave()
 
     async def detach(self) -> None:
         """Leave the hosts running: a wish of ours that they stop is withdrawn, unless they have heard of it."""

@@ -73,9 +73,13 @@ class Following:
             self._stopping_since = anyio.current_time()
         await self._backend.stop(self.handle)
 
+    def let_alone(self) -> None:
+        """Look no more; the attempt goes on by itself."""
+        self._scope.cancel()
+
     async def end(self) -> None:
         """Look no more, and end whatever of the attempt still lives."""
-        self._scope.cancel()
+        self.let_alone()
         await self._backend.forget(self.handle)
 
     async def keep_looking(self) -> None:

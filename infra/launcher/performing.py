@@ -14,9 +14,8 @@ from anyio.abc import TaskGroup
 from prefect_tpu.infra import layout
 from prefect_tpu.infra.backends.base import Attempt, Backend, Held
 from prefect_tpu.infra.contract import Event
-from prefect_tpu.infra.errors import Failure
-from prefect_tpu.infra.job import AttemptSummary, JobResult, SliceJob
-from prefect_tpu.infra.launcher import checkpoints, history, values
+from prefect_tpu.infra.job import SliceJob
+from prefect_tpu.infra.launcher import checkpoints, history, summing_up
 from prefect_tpu.infra.launcher.following import Following, follow, look
 from prefect_tpu.infra.launcher.holding import LOOK_SECONDS, Holding
 from prefect_tpu.infra.launcher.ledger import Ledger
@@ -38,9 +37,8 @@ from prefect_tpu.infra.launcher.step import (
 )
 from prefect_tpu.infra.launcher.written import Reader, Written
 from prefect_tpu.infra.plan import HostPlan, RestorePoint
-from prefect_tpu.infra.policy.capacity import lost_places, to_avoid
-from prefect_tpu.infra.policy.failures import with_saves
-from prefect_tpu.infra.state import HostPhase, JobEvent, JobState, Observation, Offer
+from prefect_tpu.infra.policy.capacity import to_avoid
+from prefect_tpu.infra.state import HostPhase, JobEvent, Observation, Offer
 from prefect_tpu.infra.storage import Storage
 
 PRUNE_SECONDS = 60.0
@@ -124,6 +122,17 @@ class Performer:
             return action.number
         return (await self.look()).last_number
 
+    async def leave(self) -> None:
+        """Make the hosts of what is followed save and leave; what has no slice yet has nothing to save, and stays."""
+        self.is_leaving = True
+        if self.following is None:
+            return
+        if self.following.seen.waiting is None:
+            await self.following.tell_to_leave()
+        else:
+            self.following.let_alone()
+            self.following = None
+
     async def end(self) -> None:
         """End whatever lives of the attempt that is followed, and write nothing of it."""
         if self.following is not None:
@@ -192,20 +201,30 @@ class Performer:
         is_unwanted = history.is_stop_asked(self.storage)  # then what has not begun never does
         handle = self._backend.attach(plan) if is_unwanted else await self._backend.submit(plan, self.slice.held)
         age = max(0.0, time.time() - self._ledger.started(plan.attempt))
-        self.following = await follow(self._backend, handle, self._tell.saw, self._tasks, age)
+        self.following = await follow(self._backend, handle, self._saw, self._tasks, age)
         if self.is_leaving:  # since before there was anybody to tell
-            await self.following.tell_to_leave()
+            await self.leave()
 
     async def _watch(self) -> None:
-        assert self.following is not None, "step watches only what is followed"
-        await self.following.news(at_most=LOOK_SECONDS)
-        if (waits := self.following.seen.waiting) is None:
-            self.slice.waiting.end()
-        else:
-            self.slice.waiting.say(self.following.seen.attempt, waits.reason, self.following.waiting_for or 0.0)
+        following = self.following
+        assert following is not None, "step watches only what is followed"
+        await following.news(at_most=LOOK_SECONDS)
+        self._tell_of_wait(following.seen)
         if anyio.current_time() > self._next_prune:
             self._next_prune = anyio.current_time() + PRUNE_SECONDS
             await self._prune()
+
+    def _saw(self, seen: Observation) -> None:
+        self._tell.saw(seen)
+        self._tell_of_wait(seen)
+
+    def _tell_of_wait(self, seen: Observation) -> None:
+        """On each snapshot, and now and then between two, for time passes."""
+        waited = self.following.waiting_for if self.following else None
+        if seen.waiting is None:
+            self.slice.waiting.end()
+        else:
+            self.slice.waiting.say(seen.attempt, seen.waiting.reason, waited or 0.0)
 
     async def _tell_to_leave(self) -> None:
         assert self.following is not None, "step stops only what is followed"
@@ -219,12 +238,13 @@ class Performer:
             plan = (await self.look()).live
             assert plan is not None, "step closes only what lives"
             handle = self._backend.attach(plan)
-            self.following = await follow(self._backend, handle, self._tell.saw, self._tasks)
-        failure = history.judge(self.storage, self.following.seen.attempt, action.failure)
-        await self.following.end()
+            self.following = await follow(self._backend, handle, self._saw, self._tasks)
+        following = self.following
+        failure = history.judge(self.storage, following.seen.attempt, action.failure)
+        await following.end()
         self.slice.waiting.end()
-        seen = self.following.seen
-        summary = await anyio.to_thread.run_sync(lambda: self._summary(seen, failure))
+        seen = following.seen
+        summary = await anyio.to_thread.run_sync(lambda: summing_up.of_attempt(self.storage, seen, failure))
         history.write_outcome(self.storage, summary)
         self._ledger.write(summary.number, Event.ENDED, outcome=summary.outcome, last_step=summary.last_step)
         self.following = None
@@ -232,22 +252,6 @@ class Performer:
             self._tell.move(JobEvent.RETRY_DUE)
         self._tell.ended(summary)
         await self._prune()
-
-    def _summary(self, seen: Observation, failure: Failure | None) -> AttemptSummary:
-        number = seen.attempt
-        return AttemptSummary(
-            number=number,
-            accelerator=history.read_plan(self.storage, number).accelerator,
-            started=self._ledger.started(number),
-            ended=time.time(),
-            outcome="succeeded" if failure is None else failure.kind.value,
-            failure=failure,
-            first_step=seen.progress.first_step,
-            last_step=seen.progress.step,
-            saved_step=checkpoints.saved_step(self.storage, number),
-            instead_of=self._ledger.instead_of(number),
-            places=lost_places(seen),
-        )
 
     async def _back_off(self, action: BackOff) -> None:
         if (last := await self.number(action)) != self._backed_off_after:  # once, not at each look
@@ -257,23 +261,12 @@ class Performer:
 
     async def _finish(self, action: Finish) -> None:
         self.slice.waiting.end()
-        ended = history.all_ended(self.storage)
-        value = None
-        if action.state is JobState.SUCCEEDED:
-            value = values.read(self.storage, ended[-1].number)
-        history.write_result(
-            self.storage,
-            JobResult(
-                job=self.job.name,
-                state=action.state.value,
-                attempts=ended,
-                output=self.storage.url,
-                value=value,
-                failure=with_saves(action.failure, [attempt.saved_step for attempt in ended]),
-            ),
+        result = await anyio.to_thread.run_sync(
+            lambda: summing_up.of_job(self.storage, self.job.name, action.state, action.failure)
         )
+        history.write_result(self.storage, result)
         self._tell.move(JobEvent(action.state.value))
-        self._tell.say(ended[-1].number if ended else 0, action.state.value)
+        self._tell.say(result.attempts[-1].number if result.attempts else 0, action.state.value)
 
     async def _choose(self, number: int) -> RestorePoint | None:
         """Where an attempt starts from: in a thread, for a checkpoint is read before it is chosen."""

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from prefect_tpu.infra import layout, seals
 from prefect_tpu.infra.contract import write_json
-from prefect_tpu.infra.launcher import checkpoints
 from prefect_tpu.infra.launcher.checkpoints import KEPT, is_whole, newest_whole, prune, sealed
 from prefect_tpu.infra.plan import RestorePoint
 from prefect_tpu.infra.storage import LocalStorage
@@ -144,7 +143,7 @@ def test_a_prune_cut_short_leaves_nothing_that_counts_and_the_next_one_goes_on(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(checkpoints.shutil, "rmtree", killed)
+        patch.setattr(shutil, "rmtree", killed)
         with pytest.raises(KeyboardInterrupt):
             prune(storage, in_use=None)
     assert sealed(storage) == [at(1, step) for step in (5, 4, 3, 1)]
@@ -179,7 +178,7 @@ def test_pruning_keeps_the_newest_whole_ones_and_the_one_in_use(
 
 def test_a_changed_byte_is_found_and_told(storage: LocalStorage, caplog: pytest.LogCaptureFixture) -> None:
     older, flipped = write(storage, 1, 10), write(storage, 1, 20, seal=False)
-    seals.seal(storage.path(layout.CHECKPOINTS), flipped)
+    seals.seal(storage.inside(layout.CHECKPOINTS), flipped)
     assert newest_whole(storage, below=2) == flipped and not caplog.messages
     (folder(storage, flipped) / "state/array").write_bytes(b"0123456780")
     assert is_whole(storage, flipped)  # by a look

@@ -1,0 +1,45 @@
+"""What is kept of an attempt that has ended, and of the whole job?"""
+
+from __future__ import annotations
+
+import time
+
+from prefect_tpu.infra.errors import Failure
+from prefect_tpu.infra.job import AttemptSummary, JobResult
+from prefect_tpu.infra.launcher import checkpoints, history, values
+from prefect_tpu.infra.launcher.ledger import Ledger
+from prefect_tpu.infra.policy.capacity import lost_places
+from prefect_tpu.infra.policy.failures import with_saves
+from prefect_tpu.infra.state import JobState, Observation
+from prefect_tpu.infra.storage import Storage
+
+
+def of_attempt(storage: Storage, seen: Observation, failure: Failure | None) -> AttemptSummary:
+    """By the last look at its hosts and by what it left in the job's folder; it ends now."""
+    number, ledger = seen.attempt, Ledger(storage)
+    return AttemptSummary(
+        number=number,
+        accelerator=history.read_plan(storage, number).accelerator,
+        started=ledger.started(number),
+        ended=time.time(),
+        outcome="succeeded" if failure is None else failure.kind.value,
+        failure=failure,
+        first_step=seen.progress.first_step,
+        last_step=seen.progress.step,
+        saved_step=checkpoints.saved_step(storage, number),
+        instead_of=ledger.instead_of(number),
+        places=lost_places(seen),
+    )
+
+
+def of_job(storage: Storage, name: str, state: JobState, failure: Failure | None) -> JobResult:
+    """By what is written of its attempts; where it succeeded, with the leader's value."""
+    ended = history.all_ended(storage)
+    return JobResult(
+        job=name,
+        state=state.value,
+        attempts=ended,
+        output=storage.url,
+        value=values.read(storage, ended[-1].number) if state is JobState.SUCCEEDED else None,
+        failure=with_saves(failure, [attempt.saved_step for attempt in ended]),
+    )
