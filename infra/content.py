@@ -28,20 +28,22 @@ class Manifest:
     def is_folder(self) -> bool:
         return self.kind == "folder"
 
-    def to_json(self) -> bytes:
-        return contract.write_json(asdict(self))
 
-    @classmethod
-    def from_json(cls, raw: bytes, what: str) -> Manifest:
-        """Raises `ContractError`."""
-        data = contract.read_json(raw, what)
-        with contract.reading(what):
-            return cls(
-                kind=str(data["kind"]),
-                name=str(data["name"]),
-                bytes=int(data.get("bytes", 0)),
-                laid=str(data.get("laid", "")),
-            )
+def write_manifest(manifest: Manifest) -> bytes:
+    """As it lies beside the data."""
+    return contract.write_json(asdict(manifest))
+
+
+def read_manifest(raw: bytes, what: str) -> Manifest:
+    """Raises `ContractError`, with what is called `what`."""
+    data = contract.read_json(raw, what)
+    with contract.reading(what):
+        return Manifest(
+            kind=str(data["kind"]),
+            name=str(data["name"]),
+            bytes=int(data.get("bytes", 0)),
+            laid=str(data.get("laid", "")),
+        )
 
 
 def manifest_name(sha256: str) -> str:

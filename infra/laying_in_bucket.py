@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from prefect_tpu.infra import layout
-from prefect_tpu.infra.content import Manifest, manifest_name
+from prefect_tpu.infra.content import Manifest, manifest_name, read_manifest, write_manifest
 from prefect_tpu.infra.contract import ContractError
 from prefect_tpu.infra.errors import UsageError
 from prefect_tpu.infra.sources import BLOCK_BYTES, CHANGED, Measured
@@ -42,7 +42,7 @@ def lay(measured: Measured, storage: Storage, copied: Copied) -> bool:
         bytes=measured.bytes,
         laid=_look(storage.facts(folder)),
     )
-    storage.put(manifest, facts.to_json())
+    storage.put(manifest, write_manifest(facts))
     return True
 
 
@@ -70,7 +70,7 @@ class _Sending:
 def _lies_there(manifest: bytes | None, found: Mapping[str, Facts]) -> bool:
     """Whether the data was laid down and nobody has touched it since: what a job trains on is what was staged."""
     try:
-        return Manifest.from_json(manifest or b"", "manifest").laid == _look(found)
+        return read_manifest(manifest or b"", "manifest").laid == _look(found)
     except ContractError:
         return False
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from prefect_tpu.infra import layout
-from prefect_tpu.infra.content import Manifest, content_hash, manifest_name
+from prefect_tpu.infra.content import Manifest, content_hash, manifest_name, read_manifest, write_manifest
 from prefect_tpu.infra.contract import ContractError
 from prefect_tpu.infra.errors import UsageError
 from prefect_tpu.infra.sources import BLOCK_BYTES, CHANGED, Measured
@@ -33,14 +33,14 @@ def lay(measured: Measured, storage: LocalStorage, copied: Copied) -> bool:
         if not _lies_there(storage.get(manifest), target):  # nobody laid it down while it was copied
             storage.delete(manifest)
             _put_in_place(copy, target)
-            storage.put(manifest, replace(facts, laid=_look(target)).to_json())
+            storage.put(manifest, write_manifest(replace(facts, laid=_look(target))))
     return True
 
 
 def _lies_there(manifest: bytes | None, target: Path) -> bool:
     """Whether the data was laid down and nobody has touched it since: what a job trains on is what was staged."""
     try:
-        return Manifest.from_json(manifest or b"", "manifest").laid == _look(target)
+        return read_manifest(manifest or b"", "manifest").laid == _look(target)
     except ContractError:
         return False
 

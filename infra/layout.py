@@ -143,6 +143,11 @@ def checkpoint_seal(attempt: int, step: int) -> str:
     return f"{CHECKPOINTS}/{attempt}/{step}{SEALED}"
 
 
+def claim(number: int) -> str:
+    """Of a run outside a job: its folder below the checkpoints is taken; create-only, as seen from theirs."""
+    return f"{number}/run.json"
+
+
 def ledger(attempt: int, writer: str, sequence: int) -> str:
     """What happened when: an event a line; the launcher and each host write their own."""
     return f"{LEDGER}/{attempt}-{writer}-{sequence}.jsonl"

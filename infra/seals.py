@@ -1,63 +1,69 @@
 """Is a checkpoint whole? A seal beside it, written last, lists its files with their sizes and check sums.
 
-Orbax restores an array of which a bit has flipped on the disk as if nothing had happened.
+Orbax restores an array of which a bit has flipped on the disk as if nothing had happened. A bucket keeps a check sum
+of each object itself: there a look is enough to know.
+
+`root` is the storage of a job's checkpoints, with one folder per attempt.
 """
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import accumulate
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any
 
 from prefect_tpu.infra import contract, layout
 from prefect_tpu.infra.errors import PlatformError
 from prefect_tpu.infra.plan import RestorePoint
-from prefect_tpu.infra.storage import LocalStorage
+from prefect_tpu.infra.storage import Facts, Storage
 
-Files = dict[str, int]
 MOST_SUMMED_BYTES = 4 * 2**30  # beyond that, reading it again would delay the next save and the next start too long
-_BLOCK_BYTES = 2**20
+_READ = "crc32"  # the kind of check sum that a disk gives: by reading
+Files = Mapping[str, Facts]
 
 
-def step_folder(root: Path, point: RestorePoint) -> Path:
-    """Where Orbax writes a step. `root` holds one folder per attempt."""
-    return root / str(point.attempt) / str(point.step)
+def step_folder(point: RestorePoint) -> str:
+    """Where Orbax writes a step, as seen from `root`."""
+    return f"{point.attempt}/{point.step}"
 
 
-def seal(root: Path, point: RestorePoint, **facts: Any) -> bool:
+def seal(root: Storage, point: RestorePoint, **facts: Any) -> bool:
     """Declare a committed checkpoint whole; False where it was before."""
-    folder = step_folder(root, point)
-    files = _files(folder)
-    sums = {name: _sum(folder / name) for name in _summed(files)}
-    content = {"attempt": point.attempt, "step": point.step, "files": files, "crc32": sums, **facts}
-    return LocalStorage(root).put_if_absent(_name(point), contract.write_json(content))
+    files = _files(root, point)
+    content = {
+        "attempt": point.attempt,
+        "step": point.step,
+        "files": {name: file.bytes for name, file in files.items()},
+        **_sums(root, point, files),
+        **facts,
+    }
+    return root.put_if_absent(_name(point), contract.write_json(content))
 
 
-def is_whole(root: Path, point: RestorePoint) -> bool:
-    """Whether the checkpoint was sealed and every file of its seal is there in its size: a look, nothing is read."""
+def is_whole(root: Storage, point: RestorePoint) -> bool:
+    """Whether the checkpoint was sealed and every file of its seal is there as far as a look tells: nothing is read."""
     return _flaw(root, point, reads=False) is None
 
 
-def flaw(root: Path, point: RestorePoint) -> str | None:
-    """Why a checkpoint is not what was sealed; None where it is. Reads what the seal has sums of.
+def flaw(root: Storage, point: RestorePoint) -> str | None:
+    """Why a checkpoint is not what was sealed; None where it is. Reads what the seal has sums of, where a look does not
+    tell.
 
     A seal that cannot be read, or that lists no files, seals nothing.
     """
     return _flaw(root, point, reads=True)
 
 
-def _flaw(root: Path, point: RestorePoint, *, reads: bool) -> str | None:
-    folder = step_folder(root, point)
+def _flaw(root: Storage, point: RestorePoint, *, reads: bool) -> str | None:
     try:
-        sealed = contract.read_json(LocalStorage(root).get(_name(point)) or b"", "Its seal")
-        found = _files(folder)
-        changed = [name for name, size in sealed["files"].items() if found.get(name) != size]
+        sealed = contract.read_json(root.get(_name(point)) or b"", "Its seal")
+        found = _files(root, point)
+        changed = [name for name, size in sealed["files"].items() if name not in found or found[name].bytes != size]
         if not sealed["files"]:
             return "Its seal lists no files."
-        if not changed and reads:
-            changed = [name for name, crc in sealed.get("crc32", {}).items() if _sum(folder / name) != crc]
+        if not changed:
+            changed = list(_summed_otherwise(root, point, _expected(sealed), found, reads=reads))
     except contract.ContractError as exc:
         return str(exc)
     except (KeyError, AttributeError, TypeError) as exc:
@@ -67,7 +73,19 @@ def _flaw(root: Path, point: RestorePoint, *, reads: bool) -> str | None:
     return f"{changed[0]} is missing or was changed after it was sealed." if changed else None
 
 
-def newest_first(root: Path) -> list[RestorePoint]:
+def _summed_otherwise(
+    root: Storage, point: RestorePoint, expected: Mapping[str, str], found: Files, *, reads: bool
+) -> Iterator[str]:
+    """Files with another check sum. Kinds that differ say nothing: the job was copied between a disk and a bucket."""
+    for name, wanted in expected.items():
+        sum_ = found[name].checksum
+        if sum_ is None and reads and wanted.startswith(f"{_READ}:"):
+            sum_ = root.checksum(f"{step_folder(point)}/{name}")
+        if sum_ is not None and _kind(sum_) == _kind(wanted) and sum_ != wanted:
+            yield name
+
+
+def newest_first(root: Storage) -> list[RestorePoint]:
     """All sealed checkpoints: a later step counts more, then a later attempt."""
     return sorted(_sealed(root), key=rank, reverse=True)
 
@@ -77,16 +95,17 @@ def rank(point: RestorePoint) -> tuple[int, int]:
     return point.step, point.attempt
 
 
-def newest_whole(root: Path) -> RestorePoint | None:
+def newest_whole(root: Storage) -> RestorePoint | None:
     """The whole checkpoint with the highest step; of equals the latest attempt's."""
     return next((point for point in newest_first(root) if flaw(root, point) is None), None)
 
 
-def _sealed(root: Path) -> Iterator[RestorePoint]:
-    for path in root.glob(f"*/*{layout.SEALED}"):
-        attempt, step = path.parent.name, path.name.removesuffix(layout.SEALED)
-        if attempt.isdecimal() and step.isdecimal():
-            yield RestorePoint(attempt=int(attempt), step=int(step))
+def _sealed(root: Storage) -> Iterator[RestorePoint]:
+    for attempt in filter(str.isdecimal, root.children("")):
+        for name in root.children(attempt):
+            step = name.removesuffix(layout.SEALED)
+            if step != name and step.isdecimal():
+                yield RestorePoint(attempt=int(attempt), step=int(step))
 
 
 def _name(point: RestorePoint) -> str:
@@ -95,22 +114,39 @@ def _name(point: RestorePoint) -> str:
     return str(named.relative_to(named.parts[0]))
 
 
-def _files(folder: Path) -> Files:
-    return {str(path.relative_to(folder)): path.stat().st_size for path in folder.rglob("*") if path.is_file()}
+def _files(root: Storage, point: RestorePoint) -> Files:
+    """Name within the checkpoint → what is known of it."""
+    folder = f"{step_folder(point)}/"
+    return {name.removeprefix(folder): facts for name, facts in root.facts(folder).items()}
+
+
+def _sums(root: Storage, point: RestorePoint, files: Files) -> dict[str, dict[str, Any]]:
+    """What a seal says of the bytes: numbers under their kind where they were read, else the storage's own words."""
+    kept = {name: file.checksum for name, file in files.items() if file.checksum is not None}
+    read = [name for name in _summed(files) if name not in kept]
+    sums = {name: root.checksum(f"{step_folder(point)}/{name}") for name in read}
+    crc32 = {name: int(value.removeprefix(f"{_READ}:"), 16) for name, value in sums.items()}
+    return {_READ: crc32} if not kept else {"checksums": kept}
+
+
+def _expected(sealed: Mapping[str, Any]) -> dict[str, str]:
+    """Name → check sum, as `Storage.checksum` words it."""
+    return {
+        **{name: f"{_READ}:{crc:08x}" for name, crc in sealed.get(_READ, {}).items()},
+        **sealed.get("checksums", {}),
+    }
+
+
+def _kind(checksum: str) -> str:
+    return checksum.partition(":")[0]
 
 
 def _summed(files: Files) -> list[str]:
     """Smallest first: what a small file says, such as the shape of an array, weighs most."""
-    names = sorted(files, key=lambda name: (files[name], name))
-    bytes_before = accumulate((files[name] for name in names), initial=0)
+    names = sorted(files, key=lambda name: (files[name].bytes, name))
+    bytes_before = accumulate((files[name].bytes for name in names), initial=0)
     return [
-        name for name, before in zip(names, bytes_before, strict=False) if before + files[name] <= MOST_SUMMED_BYTES
+        name
+        for name, before in zip(names, bytes_before, strict=False)
+        if before + files[name].bytes <= MOST_SUMMED_BYTES
     ]
-
-
-def _sum(file: Path) -> int:
-    crc = 0
-    with file.open("rb") as content:
-        while block := content.read(_BLOCK_BYTES):
-            crc = zlib.crc32(block, crc)
-    return crc

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from prefect_tpu.infra import layout
-from prefect_tpu.infra.content import Manifest, content_hash, manifest_name
+from prefect_tpu.infra.content import content_hash, manifest_name, read_manifest
 from prefect_tpu.infra.disk import disk_refusal
 from prefect_tpu.infra.errors import PlatformError
 from prefect_tpu.infra.storage import Storage
@@ -38,7 +38,7 @@ def download_data(storage: Storage, sha256: str, folder: Path) -> None:
         raise PlatformError(
             f"Data {storage.where(layout.data(sha256))} is not staged. Start the job again to stage it."
         )
-    manifest = Manifest.from_json(raw, f"The manifest of data {sha256}")
+    manifest = read_manifest(raw, f"The manifest of data {sha256}")
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=layout.TEMPORARY) as temporary:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import operator
+import os
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
@@ -12,6 +13,7 @@ from prefect_tpu.infra import layout, seals
 from prefect_tpu.infra.contract import Event
 from prefect_tpu.infra.errors import Preempted, UsageError
 from prefect_tpu.infra.plan import RestorePoint
+from prefect_tpu.infra.storage import Storage, local_folder, open_on_host, open_storage
 from prefect_tpu.infra.training import agreement, data_position, leaves, schedule
 from prefect_tpu.infra.training.context import Context, context
 from prefect_tpu.infra.training.data_position import DataIterator
@@ -36,7 +38,8 @@ def checkpoints(
     Args:
         every: seconds between two saves; by default the job's, 10 minutes.
         data: an iterator with `get_state()` and `set_state()`, whose position is saved and restored too.
-        directory: where checkpoints lie outside a job, `checkpoints` by default. Inside one, the job decides.
+        directory: where checkpoints lie outside a job, a folder or a URL of one in a bucket; `checkpoints` by default.
+            Inside one, the job decides.
     """
     return Checkpoints(every=every, data=data, directory=directory)
 
@@ -48,7 +51,7 @@ class Checkpoints:
         if every is not None and not every > 0:
             raise UsageError(f"checkpoints(every={every}): give a number of seconds above 0.")
         self._every, self._data = every, data
-        self._directory = Path(directory or DIRECTORY).absolute()
+        self._directory = _absolute(os.fspath(directory or DIRECTORY))
         self._last: tuple[int, Any] | None = None  # the newest state that is not saved
         self._seen: int | None = None
         self._written: int | None = None
@@ -66,7 +69,7 @@ class Checkpoints:
 
     def _open(self) -> None:
         here = context()
-        root, attempt, self._start = _in_job(here) if here is not None else _outside(self._directory)
+        root, attempt, self._start = _in_job(here) if here is not None else _outside(open_storage(self._directory))
         self._store = Store(root, attempt, _tell_saved)
         self._schedule = Schedule(
             every=self._every or (here.plan.checkpoint_every if here is not None else EVERY),
@@ -165,7 +168,12 @@ def _tell_saved(step: int) -> None:
     progress().event(Event.SAVED, step=step)
 
 
-def _in_job(here: Context) -> tuple[Path, int, RestorePoint | None]:
+def _absolute(directory: str) -> str:
+    """Of a folder, now: the program may go to another one before it opens this."""
+    return directory if "://" in directory else os.path.abspath(directory)
+
+
+def _in_job(here: Context) -> tuple[Storage, int, RestorePoint | None]:
     """(folder of all attempts, this attempt, where it starts from)"""
     plan = here.plan
     if plan.hosts > 1 and agreement.peers() == 1:
@@ -173,12 +181,13 @@ def _in_job(here: Context) -> tuple[Path, int, RestorePoint | None]:
             f"Host {here.host} of job {plan.job!r} has not met the other {plan.hosts - 1}:"
             " call prefect_tpu.join() at the start of the program."
         )
-    folder = Path(plan.output, layout.checkpoints(plan.attempt))
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder.parent, plan.attempt, plan.restore
+    root = open_on_host(plan.output).inside(layout.CHECKPOINTS)
+    if (folder := local_folder(root)) is not None:
+        (folder / str(plan.attempt)).mkdir(parents=True, exist_ok=True)
+    return root, plan.attempt, plan.restore
 
 
-def _outside(root: Path) -> tuple[Path, int, RestorePoint | None]:
+def _outside(root: Storage) -> tuple[Storage, int, RestorePoint | None]:
     """As in a job: a new folder for each run, so that none spoils what another wrote."""
     number, attempt, step = 0, -1, -1
     if agreement.is_leader():
@@ -189,13 +198,9 @@ def _outside(root: Path) -> tuple[Path, int, RestorePoint | None]:
     return root, number, None if step < 0 else RestorePoint(attempt=attempt, step=step)
 
 
-def _new_folder(root: Path) -> int:
-    root.mkdir(parents=True, exist_ok=True)
-    number = max((int(path.name) for path in root.iterdir() if path.name.isdecimal()), default=0)
+def _new_folder(root: Storage) -> int:
+    number = max((int(name) for name in root.children("") if name.isdecimal()), default=0)
     while True:
         number += 1
-        try:
-            (root / str(number)).mkdir()
-        except FileExistsError:  # another run began at the same moment
-            continue
-        return number
+        if root.put_if_absent(layout.claim(number), b"{}"):  # else another run began at the same moment
+            return number

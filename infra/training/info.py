@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from prefect_tpu.infra import layout
-from prefect_tpu.infra.content import Manifest
+from prefect_tpu.infra.content import read_manifest
 from prefect_tpu.infra.contract import Scratch
 from prefect_tpu.infra.errors import PlatformError
 from prefect_tpu.infra.storage import BUCKET
@@ -74,7 +74,7 @@ def _staged(name: str, folder: Path) -> Path:
         raise PlatformError(
             f"Data {name!r} is not staged at {folder}: {exc.strerror}. Start the job again to stage it."
         ) from exc
-    manifest = Manifest.from_json(raw, f"The manifest of data {name!r}")
+    manifest = read_manifest(raw, f"The manifest of data {name!r}")
     place = folder if manifest.is_folder else folder / manifest.name
     if not place.exists():
         raise PlatformError(f"Data {name!r} is not at {place} any more. Start the job again to stage it.")

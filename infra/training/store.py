@@ -13,13 +13,13 @@ import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from prefect_tpu.infra import seals
 from prefect_tpu.infra.errors import PlatformError, UsageError
 from prefect_tpu.infra.plan import RestorePoint
-from prefect_tpu.infra.training import agreement, leaves
+from prefect_tpu.infra.storage import Storage, local_folder
+from prefect_tpu.infra.training import agreement, cloud, leaves
 
 _WHOLE = "value"  # Orbax takes no bare leaf, so every state lies below one key
 _OS_ERROR = re.compile(r"\[os_error_code='(\d+)'\]")  # TensorStore says so in the text of a ValueError, nowhere else
@@ -29,7 +29,9 @@ PATIENCE = 2.0  # seconds for a save under way when this host fails: its peers m
 class Store:
     """The checkpoints of one attempt, and reading those of earlier ones."""
 
-    def __init__(self, root: Path, attempt: int, on_sealed: Callable[[int], None]) -> None:
+    def __init__(self, root: Storage, attempt: int, on_sealed: Callable[[int], None]) -> None:
+        if local_folder(root) is None:
+            cloud.prepare()
         import orbax.checkpoint as ocp  # type: ignore[import-untyped]
 
         self._root, self._attempt, self._on_sealed = root, attempt, on_sealed
@@ -50,7 +52,7 @@ class Store:
             items["data"] = self._args.JsonSave({"hosts": positions})
         point = RestorePoint(attempt=self._attempt, step=step)
         with self._told_of_disk(point):
-            self._orbax.save(seals.step_folder(self._root, point), args=self._args.Composite(**items))
+            self._orbax.save(self._where(point), args=self._args.Composite(**items))
         self._thread = threading.Thread(target=self._finish, args=(point,), name="seal", daemon=True)
         self._thread.start()
 
@@ -79,14 +81,14 @@ class Store:
         """(state, positions) of a whole checkpoint, placed like the given state."""
         if not seals.is_whole(self._root, point):
             raise PlatformError(
-                f"Checkpoint {seals.step_folder(self._root, point)} is not whole: its seal or a file of it is missing."
+                f"Checkpoint {self._where(point)} is not whole: its seal or a file of it is missing."
                 " Start again from an older one, or bring its files back."
             )
         items = {"state": self._args.StandardRestore({_WHOLE: leaves.to_disk(state)})}
-        if (seals.step_folder(self._root, point) / "data").exists():
+        if self._root.list(f"{seals.step_folder(point)}/data"):
             items["data"] = self._args.JsonRestore()
         try:
-            found = self._orbax.restore(seals.step_folder(self._root, point), args=self._args.Composite(**items))
+            found = self._orbax.restore(self._where(point), args=self._args.Composite(**items))
         except ValueError as exc:
             raise UsageError(
                 f"The checkpoint of step {point.step} (attempt {point.attempt}) does not fit the state given to"
@@ -94,6 +96,10 @@ class Store:
             ) from exc
         data = found["data"]["hosts"] if "data" in items else None
         return leaves.from_disk(state, found["state"][_WHOLE]), data
+
+    def _where(self, point: RestorePoint) -> str:
+        """A path or a URL, as Orbax takes both."""
+        return self._root.where(seals.step_folder(point))
 
     def _finish(self, point: RestorePoint) -> None:
         """In a thread: wait for Orbax's commit, which waits for all hosts, then seal."""
@@ -103,7 +109,7 @@ class Store:
                 if agreement.is_leader():
                     self._seal(point)
         except BaseException as exc:
-            exc.add_note(f"while saving the checkpoint {seals.step_folder(self._root, point)}")
+            exc.add_note(f"while saving the checkpoint {self._where(point)}")
             self._error = exc
 
     @contextmanager
@@ -116,7 +122,7 @@ class Store:
             if number is None:
                 raise
             raise PlatformError(
-                f"The checkpoint {seals.step_folder(self._root, point)} could not be written: {os.strerror(number)}."
+                f"The checkpoint {self._where(point)} could not be written: {os.strerror(number)}."
                 f" The ones before it are as they were. {_remedy(number)}, then run the job again by the same name."
             ) from exc
 

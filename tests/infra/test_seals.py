@@ -11,6 +11,7 @@ from prefect_tpu.infra import seals
 from prefect_tpu.infra.contract import read_json, write_json
 from prefect_tpu.infra.layout import checkpoint_seal
 from prefect_tpu.infra.plan import RestorePoint
+from prefect_tpu.infra.storage import LocalStorage
 
 
 def written(root: Path, attempt: int, step: int) -> RestorePoint:
@@ -27,8 +28,8 @@ def root(tmp_path: Path) -> Path:
 
 def test_a_seal_lists_the_files_and_lies_where_the_layout_says(root: Path) -> None:
     point = written(root, 2, 40)
-    assert seals.seal(root, point, devices=16, hosts=4)
-    assert not seals.seal(root, point, devices=16, hosts=4)
+    assert seals.seal(LocalStorage(root), point, devices=16, hosts=4)
+    assert not seals.seal(LocalStorage(root), point, devices=16, hosts=4)
     content = read_json((root.parent / checkpoint_seal(2, 40)).read_bytes(), "seal")
     assert content == {
         "version": 1, "attempt": 2, "step": 40, "devices": 16, "hosts": 4, "files": {"state/array": 5},
@@ -37,46 +38,46 @@ def test_a_seal_lists_the_files_and_lies_where_the_layout_says(root: Path) -> No
 
 
 def test_unsealed_torn_and_shortened_checkpoints_do_not_count(root: Path) -> None:
-    assert not seals.is_whole(root, written(root, 1, 10))
+    assert not seals.is_whole(LocalStorage(root), written(root, 1, 10))
     torn, short, whole = (written(root, 1, step) for step in (20, 30, 40))
     for point in (torn, short, whole):
-        seals.seal(root, point)
+        seals.seal(LocalStorage(root), point)
     (root / "1/20/state/array").unlink()
     (root / "1/30/state/array").write_bytes(b"123")
-    assert [seals.is_whole(root, point) for point in (torn, short, whole)] == [False, False, True]
+    assert [seals.is_whole(LocalStorage(root), point) for point in (torn, short, whole)] == [False, False, True]
 
 
 @pytest.mark.parametrize("raw", [b"", b"{}", b'{"version":1}', b'{"version":1,"files":{}}', b'{"version":1,"files":7}'])
 def test_a_seal_that_is_damaged_or_lists_nothing_seals_nothing(root: Path, raw: bytes) -> None:
     older, newer = written(root, 1, 10), written(root, 1, 20)
-    seals.seal(root, older)
+    seals.seal(LocalStorage(root), older)
     (root / "1/20.sealed.json").write_bytes(raw)
-    assert not seals.is_whole(root, newer)
-    assert seals.newest_whole(root) == older
+    assert not seals.is_whole(LocalStorage(root), newer)
+    assert seals.newest_whole(LocalStorage(root)) == older
 
 
 def test_the_newest_is_the_highest_whole_step(root: Path) -> None:
-    assert seals.newest_whole(root) is None
+    assert seals.newest_whole(LocalStorage(root)) is None
     for attempt, step in ((1, 100), (2, 100), (2, 90), (3, 120)):
-        seals.seal(root, written(root, attempt, step))
+        seals.seal(LocalStorage(root), written(root, attempt, step))
     (root / "3/120/state/array").unlink()
     written(root, 4, 200)
-    assert seals.newest_whole(root) == RestorePoint(attempt=2, step=100)
+    assert seals.newest_whole(LocalStorage(root)) == RestorePoint(attempt=2, step=100)
 
 
 def test_a_changed_byte_is_found_where_the_checkpoint_is_read(root: Path) -> None:
     older, newer = written(root, 1, 10), written(root, 1, 20)
     for point in (older, newer):
-        seals.seal(root, point)
+        seals.seal(LocalStorage(root), point)
     (root / "1/20/state/array").write_bytes(b"12344")
-    assert seals.is_whole(root, newer)
-    assert seals.flaw(root, newer) == "state/array is missing or was changed after it was sealed."
-    assert seals.newest_whole(root) == older
+    assert seals.is_whole(LocalStorage(root), newer)
+    assert seals.flaw(LocalStorage(root), newer) == "state/array is missing or was changed after it was sealed."
+    assert seals.newest_whole(LocalStorage(root)) == older
 
 
 def test_a_seal_of_a_release_without_sums_counts_by_its_sizes(root: Path) -> None:
     point = written(root, 1, 10)
     (root / "1/10.sealed.json").write_bytes(write_json({"files": {"state/array": 5}}))
-    assert seals.flaw(root, point) is None
+    assert seals.flaw(LocalStorage(root), point) is None
     (root / "1/10/state/array").write_bytes(b"1234")
-    assert seals.flaw(root, point) is not None
+    assert seals.flaw(LocalStorage(root), point) is not None
