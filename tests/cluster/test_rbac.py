@@ -1,0 +1,136 @@
+"""`deployments/rbac.yaml` is enough to drive jobs, nothing of it is too much, and the doctor names what is missing."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+import yaml
+from cluster import Cluster
+from control_plane import users
+
+from prefect_tpu.infra.backends import jobset_doctor
+from prefect_tpu.infra.backends.jobset_question import Question
+from prefect_tpu.infra.checks import Check
+from prefect_tpu.infra.gcp import permissions
+from prefect_tpu.infra.gcp.permissions import CHECKING, DRIVING, QUEUEING, Grant
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
+
+DEPLOYMENTS = Path(__file__).parents[2] / "deployments"
+PATIENCE = 90.0
+PLURALS = {"ServiceAccount": "serviceaccounts", "Role": "roles", "RoleBinding": "rolebindings"}
+SHELL = "from prefect_tpu.flows.cli import main; main()"
+COUNTS = "i=0; while [ $i -lt {count} ]; do echo line $i; i=$((i+1)); sleep 0.1; done"
+
+
+def apply(cluster: Cluster, namespace: str, file: str) -> None:
+    """As `kubectl apply --namespace` does."""
+    for document in yaml.safe_load_all((DEPLOYMENTS / file).read_text()):
+        version = document["apiVersion"]
+        root = f"/apis/{version}" if "/" in version else f"/api/{version}"
+        name = document["metadata"]["name"]
+        cluster.api.apply(f"{root}/namespaces/{namespace}/{PLURALS[document['kind']]}/{name}", document)
+
+
+def kubeconfig_of(cluster: Cluster, namespace: str, account: str) -> Path:
+    token = users.token_of(cluster.api, namespace, account)
+    path = cluster.plane.folder / f"{namespace}-{account}.kubeconfig"
+    return users.write_kubeconfig(path, cluster.plane.server, token, namespace)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Driver:
+    """Whoever drives jobs as `prefect-tpu-driver`, from a shell."""
+
+    namespace: str
+    output: Path
+    environment: Mapping[str, str]
+
+    def says(self, *words: str, status: int = 0) -> str:
+        done = subprocess.run(
+            [sys.executable, "-P", "-c", SHELL, *words],
+            env=dict(self.environment), cwd=self.output, capture_output=True, text=True, timeout=PATIENCE,
+        )  # fmt: skip
+        assert done.returncode == status, done.stdout + done.stderr
+        return done.stdout
+
+    def run(self, name: str, count: int, *words: str) -> str:
+        pods = ("--image", "pod-python", "--pod", "python=python", "--namespace", self.namespace)
+        account = ("--service-account", "prefect-tpu-host")
+        what = ("-a", "v6e-8", "--name", name, "--json", *words)
+        return self.says("run", *pods, *account, *what, "sh", "--", "-c", COUNTS.format(count=count))
+
+
+@pytest.fixture
+def driver(cluster: Cluster, namespace: str, tmp_path: Path) -> Driver:
+    apply(cluster, namespace, "rbac.yaml")
+    output = tmp_path / "jobs"
+    output.mkdir()
+    own = {
+        "KUBECONFIG": str(kubeconfig_of(cluster, namespace, "prefect-tpu-driver")),
+        "PREFECT_TPU_OUTPUT": f"file://{output}",
+    }
+    return Driver(namespace=namespace, output=output, environment={**os.environ, **own})
+
+
+def left_of(cluster: Cluster, namespace: str) -> list[str]:
+    jobsets = cluster.api.get(f"/apis/jobset.x-k8s.io/v1alpha2/namespaces/{namespace}/jobsets")["items"]
+    pods = cluster.api.get(f"/api/v1/namespaces/{namespace}/pods")["items"]
+    return [one["metadata"]["name"] for one in (*jobsets, *pods)]
+
+
+def test_whole_jobs_run_with_the_role_alone(
+    driver: Driver, cluster: Cluster, namespace: str, fresh_pool: Callable[..., list[str]]
+) -> None:
+    fresh_pool("v6e-8")
+    assert json.loads(driver.run("done", 5))["state"] == "succeeded"
+    assert driver.says("logs", "done").splitlines()[-1].endswith("line 4")
+    driver.run("ended", 600, "--detach")
+    assert json.loads(driver.says("stop", "ended", "--json"))["state"] == "stopped"
+    assert left_of(cluster, namespace) == []
+
+
+def examine(kubeconfig: Path, question: Question, monkeypatch: pytest.MonkeyPatch) -> Sequence[Check]:
+    monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
+    return anyio.run(jobset_doctor.examine, question)
+
+
+@pytest.mark.parametrize(
+    "missing", DRIVING + QUEUEING + CHECKING, ids=lambda grant: f"{grant.resource.plural}{grant.part or ''}"
+)
+def test_the_doctor_names_the_rule_that_is_missing(
+    missing: Grant, namespace: str, kubeconfig_for: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rules = permissions.rules(grant for grant in DRIVING + QUEUEING + CHECKING if grant != missing)
+    found = examine(kubeconfig_for("driver", rules), Question(namespace=namespace, queue="any"), monkeypatch)
+    (told,) = (check for check in found if check.name == "permissions" and namespace in check.found and check.advice)
+    assert f"no {', '.join(missing.verbs)} of {missing.resource.full_name}" in told.found
+    assert told.verdict == ("warn" if missing in CHECKING else "fail")
+
+
+def test_the_doctor_finds_the_role_whole(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    question = Question(namespace=driver.namespace, service_account="prefect-tpu-host", accelerators=("v6e-8",))
+    found = examine(Path(driver.environment["KUBECONFIG"]), question, monkeypatch)
+    assert [check.found for check in found if check.has_failed] == []
+    told = {check.name: check.found for check in found}
+    assert told["service account"] == "'prefect-tpu-host' is there"
+    assert told["webhooks"] == "JobSet's answer"
+    assert "may not be looked at" in told["slices of v6e-8"] and "may not be looked at" in told["namespace"]
+
+
+def test_hosts_may_do_nothing(driver: Driver, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    kubeconfig = kubeconfig_of(cluster, driver.namespace, "prefect-tpu-host")
+    found = examine(kubeconfig, Question(namespace=driver.namespace), monkeypatch)
+    denied: Any = [check for check in found if check.name == "permissions" and check.has_failed]
+    assert len(denied) == len(DRIVING)
+    for grant, check in zip(DRIVING, denied, strict=True):
+        assert f"no {', '.join(grant.verbs)} of" in check.found
