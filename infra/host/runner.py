@@ -132,7 +132,7 @@ class Runner:
         environment = program_environment(
             self.plan, self.host, inherited=os.environ, own=own, archive=self.given.archive
         )
-        python = sys.executable if self.given.archive else self.plan.python
+        python = (self.given.archive and sys.executable) or self.plan.python
         process = subprocess.Popen(
             [python, "-P", "-m", "prefect_tpu.infra.host.program"],
             cwd=work,
@@ -149,7 +149,7 @@ class Runner:
         """What is brought into storage while the program runs, and what is asked there; under way."""
         told = () if self.plan.scratch is None else (self.progress.tell_when_due,)
         questions: dict[str, Callable[[float], bool]] = {
-            KilledBy.STALL: lambda age: not self.is_leaving and stalls.is_stalled(age)
+            KilledBy.STALL: lambda age: not self._is_ending and stalls.is_stalled(age)
         }
         if self.plan.orphan_after is not None:
             lease = LeaseWatch(self.given.storage, self.plan.orphan_after, time.monotonic)
@@ -168,9 +168,9 @@ class Runner:
             descendants.bury(process.pid)
             if reason is None and (reason := self._told_to_leave(errands)) is not None:
                 self._tell_to_leave(process)
-                self.is_leaving, kill_at = True, self.age + self.plan.grace
-            if kill_at is None and (self.scratch / Scratch.OUTCOME).exists():
-                kill_at = self.age + self.plan.grace  # it has said how it ended; it may not hang on its way out
+                self.is_leaving = True
+            if kill_at is None and self._is_ending:
+                kill_at = self.age + self.plan.grace  # nor may it hang on its way out
             if kill_at is not None and self.age > kill_at:
                 return reason, _kill(process, KilledBy.GRACE)
             if kill_at is None and errands.answer == KilledBy.STALL:
@@ -184,6 +184,11 @@ class Runner:
             _signal_group(process.pid, signal.SIGTERM)
         else:
             process.send_signal(signal.SIGTERM)
+
+    @property
+    def _is_ending(self) -> bool:
+        """Whether the program was told to leave or has said how it ended: on its way out it makes no steps."""
+        return self.is_leaving or (self.scratch / Scratch.OUTCOME).exists()
 
     def _told_to_leave(self, errands: Errands) -> StopReason | None:
         if self.notice.is_given:
