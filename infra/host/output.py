@@ -74,8 +74,10 @@ class LogParts:
     than that is written twice.
     """
 
-    def __init__(self, storage: Storage, scratch: Path, attempt: int, host: int) -> None:
-        self._storage, self._attempt, self._host = storage, attempt, host
+    def __init__(
+        self, storage: Storage, scratch: Path, attempt: int, host: int, *, most_parts: int = MOST_PARTS
+    ) -> None:
+        self._storage, self._attempt, self._host, self._most_parts = storage, attempt, host, most_parts
         self._folder = scratch / "log"
         self._folder.mkdir(parents=True, exist_ok=True)
         self._source, self.descriptor = os.pipe()
@@ -127,7 +129,7 @@ class LogParts:
             size = file.tell()
         if size < PART_BYTES:
             return
-        if self._written - self._shipped < MOST_PARTS:
+        if self._written - self._shipped + 1 < self._most_parts:
             self._written += 1
         else:
             self._cut_bytes += size

@@ -95,5 +95,21 @@ def test_it_is_brought_now_and_then_and_only_where_something_was_written(
     assert log(storage) == b""
 
 
+def test_what_storage_does_not_take_has_a_bound_on_the_disk_and_a_cut_says_so(
+    storage: LocalStorage, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    program = Program(LogParts(storage, tmp_path / "scratch", 2, 1, most_parts=2))
+    lines = [b"%07d %s\n" % (number, b"x" * 1000) for number in range(5000)]
+    program.write(b"".join(lines))
+    program.end()
+    assert sum(path.stat().st_size for path in (tmp_path / "scratch" / "log").iterdir()) <= 3 * PART_BYTES
+    program.parts.ship()
+    whole = log(storage)
+    before, cut, after = whole.partition(b"prefect-tpu: ")
+    assert whole.startswith(b"".join(lines[:1000])) and whole.endswith(b"".join(lines[-10:]))
+    assert before and cut and b"MiB of this log are missing here" in after.splitlines()[0]
+    assert capfd.readouterr().out.encode() == b"".join(lines)
+
+
 def test_nobody_reads_a_log_that_is_not_there(storage: LocalStorage) -> None:
     assert log(storage) == b""
