@@ -22,6 +22,7 @@ from prefect_tpu.infra.backends import (
     jobset_sending,
 )
 from prefect_tpu.infra.backends.base import Attempt, Handle, Held, LogLine, Plan, Refused, Remnant
+from prefect_tpu.infra.backends.jobset_avoiding import places_to_avoid
 from prefect_tpu.infra.backends.jobset_watch import Watching
 from prefect_tpu.infra.checks import Look
 from prefect_tpu.infra.contract import Env
@@ -91,8 +92,11 @@ class JobSetBackend:
             return imagined
         pods = jobset_plan.pods(attempt)
         async with Kubernetes(pods.cluster) as cluster:
-            why = await jobset_checks.refusal(cluster, pods)
-        return Refused(reason=why) if why else imagined
+            if why := await jobset_checks.refusal(cluster, pods):
+                return Refused(reason=why)
+            shape = resolve(offer.accelerator, dialect=attempt.job.dialect)
+            avoid = await places_to_avoid(cluster, shape, attempt.job.slices, attempt.avoid)
+        return jobset_plan.hold(attempt, offer, avoid)
 
     def imagine(self, attempt: Attempt, offer: Offer) -> Held | Refused:
         why = jobset_checks.unknown_to_gke(offer.accelerator, resolve(offer.accelerator, dialect=attempt.job.dialect))

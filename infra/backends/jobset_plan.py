@@ -60,13 +60,13 @@ def handle(plan: HostPlan) -> Handle:
     return {"backend": "jobset", **asdict(found)}
 
 
-def hold(attempt: Attempt, offer: Offer) -> Held:
+def hold(attempt: Attempt, offer: Offer, avoid: tuple[str, ...] = ()) -> Held:
     """What the plan does not say and its objects need: they are made of both, by whichever driver sends them."""
     kept = {
         "pods": asdict(pods(attempt)),
         "dialect": attempt.job.dialect,
         "provision_timeout": attempt.job.provision_timeout,
-        "avoid": list(attempt.avoid),
+        "avoid": list(avoid),
     }
     return Held(offer=offer, handle=kept)
 

@@ -82,7 +82,7 @@ def _host(facts: Facts, host: int, is_consequence: bool, shown: Symptom | None) 
         phase=phase,
         exit_code=code,
         signal=signal_number,
-        reason=_reason(facts, pod, output) if phase is HostPhase.ENDED else "",
+        reason=_reason(facts, pod, output) if phase is HostPhase.ENDED and record is None else "",
         cause=shown.cause if shown else _cause(facts, pod),
         is_consequence=is_consequence,
         joined=output.progress.joined or bool(record and record.joined_after is not None),

@@ -59,7 +59,7 @@ class Watching:
         self._workload: WorkloadFacts | None = None
         self._since: dict[tuple[str, str], float] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._changed, self._is_known = asyncio.Event(), asyncio.Event()
+        self._changed, self._is_known, self._knows_nodes = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._looked_at: frozenset[str] = frozenset()  # the pods whose end was known when the output was read last
 
     async def __aenter__(self) -> Watching:
@@ -85,18 +85,21 @@ class Watching:
 
     async def _news(self) -> None:
         """Until something changed, or time alone may have changed what it means."""
-        pending = [asyncio.create_task(event.wait()) for event in (self._is_known, self._changed)]
+        await self._wait_for(self._is_known)
+        if self._raw_jobset is not None:
+            await self._wait_for(self._knows_nodes)
+        await self._wait_for(self._changed, TICK_SECONDS)
+        self._changed.clear()
+
+    async def _wait_for(self, event: asyncio.Event, at_most: float | None = None) -> None:
+        """Until it is set, or a while has passed. Raises what a task of ours raised meanwhile."""
+        waiting = asyncio.create_task(event.wait())
         try:
-            await asyncio.wait(pending[:1] + list(self._tasks.values()), return_when=asyncio.FIRST_COMPLETED)
+            done = [waiting, *self._tasks.values()]
+            await asyncio.wait(done, timeout=at_most, return_when=asyncio.FIRST_COMPLETED)
             self._raise_errors()
-            await asyncio.wait(
-                [pending[1], *self._tasks.values()], timeout=TICK_SECONDS, return_when=asyncio.FIRST_COMPLETED
-            )
-            self._raise_errors()
-            self._changed.clear()
         finally:
-            for task in pending:
-                task.cancel()
+            waiting.cancel()
 
     def _raise_errors(self) -> None:
         for name, task in list(self._tasks.items()):
@@ -178,6 +181,7 @@ class Watching:
             await work
         except (Forbidden, NotFound) as exc:
             logger.warning("%s Without it, less can be said of what the job waits for.", exc)
+            self._knows_nodes.set()
             await asyncio.Event().wait()
 
     async def _follow_nodes(self, labels: str) -> None:
@@ -185,6 +189,7 @@ class Watching:
             async for snapshot in watching:
                 gone = {name: node.lost() for name, node in self._nodes.items() if self._pods.is_on(name)}
                 self._nodes = {**gone, **{node["metadata"]["name"]: read_node(node) for node in snapshot.objects}}
+                self._knows_nodes.set()
                 self._changed.set()
 
     async def _follow_workload(self, uid: str) -> None:

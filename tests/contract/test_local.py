@@ -11,9 +11,10 @@ from prefect_tpu.infra import layout
 from prefect_tpu.infra.backends.base import Held, Refused
 from prefect_tpu.infra.backends.local import LocalBackend
 from prefect_tpu.infra.backends.local_limits import HOST_MEMORY_BYTES
-from prefect_tpu.infra.contract import Env
+from prefect_tpu.infra.contract import Env, StopReason
 from prefect_tpu.infra.errors import UsageError
 from prefect_tpu.infra.state import HostPhase, Offer, Waiting
+from tests.contract.desk import FOREVER, HOST, records
 
 pytestmark = [pytest.mark.slices, pytest.mark.anyio, pytest.mark.timeout(60)]
 
@@ -106,3 +107,65 @@ async def test_what_is_left_of_attempts_is_told_and_ended_by_any_process(desk):
     assert await other.remnants(output, ()) == ()
     await desk.backend.forget(handle)
     await desk.backend.release(held)
+
+
+async def test_a_host_whose_runner_is_killed_ends_without_a_record(desk):
+    runner = '{ read -r pid comm state parent rest; } < /proc/$$/stat; kill -9 "$parent"; sleep 60'
+    _, _, handle = await desk.begin(f"if [ {HOST} = 1 ]; then {runner}; fi")
+    seen = await desk.ended(handle)
+    assert seen.hosts[0].record is not None and not seen.hosts[0].has_failed
+    assert seen.hosts[1].record is None and seen.hosts[1].has_failed
+    await desk.backend.forget(handle)
+
+
+async def test_a_damaged_record_counts_as_none(desk):
+    _, _, handle = await desk.begin("true", accelerator="cpu")
+    await desk.ended(handle)
+    whole = desk.storage.get(layout.record(1, 0))
+    desk.storage.put(layout.record(1, 0), whole[: len(whole) // 2])
+    (host,) = (await desk.ended(handle)).hosts
+    assert host.record is None and host.has_failed and "damaged" in host.reason
+    await desk.backend.forget(handle)
+
+
+async def test_a_slice_is_waited_for_and_the_wait_says_for_whom(desk):
+    first = desk.attempt("true", name="first-job")
+    held = await desk.provision(first)
+    assert await desk.backend.provision(first, held.offer) == held
+    other = desk.open()
+    waiting = await other.provision(desk.attempt("true", name="second"), Offer(accelerator="cpu-2x1"))
+    assert isinstance(waiting, Waiting) and "first-job" in waiting.reason
+    await desk.backend.release(held)
+    await desk.backend.release(held)  # once more changes nothing
+    got = await other.provision(desk.attempt("true", name="second"), Offer(accelerator="cpu-2x1"))
+    assert isinstance(got, Held)
+    await other.release(got)
+
+
+async def test_a_slice_stays_taken_while_hosts_live(desk):
+    _, held, handle = await desk.begin(FOREVER, accelerator="cpu")
+    await desk.backend.release(held)
+    other = desk.open()
+    second = desk.attempt("true", name="second"), Offer(accelerator="cpu-2x1")
+    assert isinstance(await other.provision(*second), Waiting)
+    await desk.backend.forget(handle)
+    got = await other.provision(*second)
+    assert isinstance(got, Held)
+    await other.release(got)
+
+
+async def test_a_slice_that_is_imagined_is_not_taken(desk):
+    attempt = desk.attempt("true")
+    imagined = desk.backend.imagine(attempt, Offer(accelerator="cpu-2x1"))
+    assert isinstance(imagined, Held) and desk.backend.plan(attempt, imagined).hosts.hosts == 2
+    assert isinstance(desk.backend.imagine(attempt, Offer(accelerator="v6e-256")), Refused)
+    held = await desk.provision(attempt)  # there is but one slice
+    await desk.backend.release(held)
+
+
+async def test_a_stop_is_heard_by_hosts_that_are_still_starting(desk):
+    _, _, handle = await desk.begin(FOREVER)
+    await desk.backend.stop(handle)
+    found = records(await desk.ended(handle))
+    assert {record.stop_reason for record in found} == {StopReason.NOTICE}
+    await desk.backend.forget(handle)
