@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from control_plane import Api, ApiError, ControlPlane, build
@@ -60,7 +61,7 @@ class Cluster:
         self.api.apply(f"/api/v1/namespaces/{name}", {"apiVersion": "v1", "kind": "Namespace"} | _named(name))
         # Without its account no pod is admitted, without the certificate none is started.
         for part in ("serviceaccounts/default", "configmaps/kube-root-ca.crt"):
-            _until(lambda part=part: self.api.get(f"/api/v1/namespaces/{name}/{part}"), f"{part} of {name}")
+            _until(partial(self.api.get, f"/api/v1/namespaces/{name}/{part}"), f"{part} of {name}")
 
     def delete_namespace(self, name: str) -> None:
         """Everything in a namespace is deleted, its pods before this returns; the rest of it Kubernetes does alone."""

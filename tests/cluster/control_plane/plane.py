@@ -8,6 +8,7 @@ with ControlPlane(build.ready(), folder) as plane:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +80,7 @@ class ControlPlane:
         self._until_healthy("kueue", "kueue-health", "http")
         for plural in KUEUE.converted:  # a resource that is to be converted is not served for a moment
             path = f"/apis/kueue.x-k8s.io/v1beta2/{plural}"
-            self.processes.until("kube-apiserver", lambda path=path: self.api.get(path))
+            self.processes.until("kube-apiserver", partial(self.api.get, path))
 
     def stop(self) -> None:
         """End every process."""
@@ -104,7 +105,7 @@ class ControlPlane:
 
     def _make_resources(self, add_on: AddOn) -> None:
         for crd in make_resources(self.api, self._built / add_on.name):
-            self.processes.until("kube-apiserver", lambda crd=crd: is_established(self.api, crd))
+            self.processes.until("kube-apiserver", partial(is_established, self.api, crd))
 
     def _start_add_on(self, add_on: AddOn, inside: Sequence[str] = ()) -> None:
         self.processes.start(add_on.name, add_on.arguments(self.site), inside)

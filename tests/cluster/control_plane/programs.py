@@ -33,7 +33,7 @@ class Pace:
     toleration_seconds: until pods of such a node are deleted; 300 in a real cluster.
     """
 
-    node_grace_seconds: int = 6
+    node_grace_seconds: int = 12
     toleration_seconds: int = 2
 
 

@@ -13,6 +13,7 @@ from control_plane import Object
 
 from kubelet.clock import now
 from kubelet.logs import LogWriter, last_lines
+from kubelet.memory import used_bytes
 from kubelet.sandbox import Launch, Sandbox
 from kubelet.sources import quantity
 
@@ -92,6 +93,23 @@ class Container:
     def is_sidecar(self) -> bool:
         """An init container that runs beside the others."""
         return self.is_init and self.spec.get("restartPolicy") == "Always"
+
+    @property
+    def has_succeeded(self) -> bool:
+        """Whether it has ended well."""
+        return isinstance(self.state, Terminated) and self.state.exit_code == 0
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it has ended otherwise."""
+        return isinstance(self.state, Terminated) and self.state.exit_code != 0
+
+    @property
+    def is_too_large(self) -> bool:
+        """Whether it takes more memory than it may."""
+        limit, process = self.memory_limit, self.process
+        runs = process is not None and isinstance(self.state, Running)
+        return bool(limit and process and runs and used_bytes(process.pid) > limit)
 
     @property
     def memory_limit(self) -> float | None:

@@ -14,9 +14,10 @@ from kubelet.addresses import Addresses
 from kubelet.bench import Bench
 from kubelet.container import Container, Waiting
 from kubelet.images import Image, Images
+from kubelet.messages import Changed, Gone, ShutDown
 from kubelet.namespaces import best_sandbox
 from kubelet.nodes import HEARTBEAT_SECONDS, Nodes
-from kubelet.pod import Changed, Gone, PodRun, ShutDown
+from kubelet.pod import PodRun
 from kubelet.sandbox import Sandbox
 from kubelet.server import Asked, LogServer, Refused
 from kubelet.status import DONE, REJECTED

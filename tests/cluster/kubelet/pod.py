@@ -11,44 +11,19 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from control_plane import ApiError, Object
+from control_plane import Object
 
-from kubelet import memory
 from kubelet.bench import Bench
 from kubelet.clock import now
 from kubelet.container import Container, Running, Terminated, Waiting
+from kubelet.messages import Changed, Ended, ShutDown
 from kubelet.probes import Probed
+from kubelet.reporting import Reporter
 from kubelet.starting import LONGEST_BACK_OFF_SECONDS, Starter
 from kubelet.status import SHUT_DOWN, TOO_LONG, Verdict, View, container_statuses, status
 
 GRACE_SECONDS = 30
 MEMORY_LOOK_SECONDS = 0.2
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Changed:
-    """The API server has another version of the pod."""
-
-    pod: Object
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
-    """A container's process is over."""
-
-    container: Container
-    process: object
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShutDown:
-    """The node shuts down; the pod has at most so many seconds."""
-
-    seconds: float
-
-
-class Gone:
-    """The pod's object is deleted, or its host is no more: end it without a word."""
 
 
 class _Left(Exception):
@@ -71,7 +46,7 @@ class PodRun:
         meta = pod["metadata"]
         self.node, self.uid = str(pod["spec"]["nodeName"]), str(meta["uid"])
         self.folder = bench.folder / "pods" / f"{meta['namespace']}_{meta['name']}_{self.uid}"
-        self._path = f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}"
+        self._reporter = Reporter(pod, bench.api)
         self._mail: queue.Queue[object] = queue.Queue()
         self._starter = Starter(pod, bench, self.folder, self._mail.put)
         self.first = [self._container(one, is_init=True) for one in pod["spec"].get("initContainers", [])]
@@ -102,8 +77,8 @@ class PodRun:
         except _Left:
             pass
         except Exception as error:
-            if not self._is_unwanted():
-                self._bench.fail(f"{self._path}: {error!r}")
+            if not self._reporter.is_unwanted():
+                self._bench.fail(f"{self._reporter.path}: {error!r}")
         finally:
             for container in self.containers:
                 container.kill()
@@ -123,7 +98,7 @@ class PodRun:
         while True:
             self._tell_end()
             if self.pod["metadata"].get("deletionTimestamp") and self.is_told.is_set():
-                self._delete()
+                self._reporter.delete()
                 raise _Left
             self._take(self._mail.get())
 
@@ -134,16 +109,6 @@ class PodRun:
             self._post("Succeeded" if self._has_succeeded() else "Failed", verdict)
             self.is_told.set()
 
-    def _is_unwanted(self) -> bool:
-        """Whether the pod is on its way out: what it needs may be gone before it is."""
-        try:
-            is_going = "deletionTimestamp" in self._bench.api.get(self._path)["metadata"]
-        except ApiError as error:
-            return error.status == 404
-        if is_going:
-            self._delete()
-        return is_going
-
     def report_lost(self) -> None:
         """Its host has come back without it: what ran is not found any more."""
         for container in self.containers:
@@ -152,7 +117,7 @@ class PodRun:
         self._post("Failed")
         self.is_told.set()
         if self.pod["metadata"].get("deletionTimestamp"):
-            self._delete()
+            self._reporter.delete()
 
     # What comes in
 
@@ -240,7 +205,7 @@ class PodRun:
             if is_late or (self._ending and clock >= self._ending.kill_at):
                 container.kill()
                 container.kill_at = None
-            if _is_too_large(container):
+            if container.is_too_large:
                 container.kill("OOMKilled")
         if self._ending and clock >= self._ending.kill_at:
             self._ending = _Ending(kill_at=clock + 1, verdict=self._ending.verdict)
@@ -253,7 +218,7 @@ class PodRun:
         for container in self.first:
             self._start_or_restart(container)
             is_up = container.is_sidecar and isinstance(container.state, Running) and container.is_started
-            if not is_up and not _is_done(container):
+            if not is_up and not container.has_succeeded:
                 return
         for container in self.main:
             self._start_or_restart(container)
@@ -303,7 +268,7 @@ class PodRun:
 
     def _mains_are_over(self) -> bool:
         policy = self.pod["spec"].get("restartPolicy", "Always")
-        if policy == "Never" and any(_has_failed(one) for one in self.first if not one.is_sidecar):
+        if policy == "Never" and any(one.has_failed for one in self.first if not one.is_sidecar):
             return True
         return all(
             isinstance(one.state, Terminated) and one.retry_at is None and not self._is_restarted(one)
@@ -311,7 +276,7 @@ class PodRun:
         )
 
     def _has_succeeded(self) -> bool:
-        return not (self._ending and self._ending.verdict) and all(_is_done(one) for one in self.main)
+        return not (self._ending and self._ending.verdict) and all(one.has_succeeded for one in self.main)
 
     # What is told
 
@@ -335,35 +300,9 @@ class PodRun:
             stamp=now(),
             before=self.pod.get("status", {}),
         )
-        try:
-            body = {"metadata": {"uid": self.uid}, "status": status(view)}
-            self.pod["status"] = self._bench.api.patch(f"{self._path}/status", body).get("status", {})
-        except ApiError as error:
-            if error.status not in (404, 409):
-                raise
-
-    def _delete(self) -> None:
-        options = {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0}
-        try:
-            self._bench.api.delete(self._path, {**options, "preconditions": {"uid": self.uid}})
-        except ApiError as error:
-            if error.status not in (404, 409):
-                raise
+        if (posted := self._reporter.post(status(view))) is not None:
+            self.pod["status"] = posted
 
     def _throw_away(self, container: Container) -> None:
         """What a container wrote outside its volumes is gone with it."""
         shutil.rmtree(container.folder / f"run-{container.restarts}", ignore_errors=True)
-
-
-def _is_too_large(container: Container) -> bool:
-    limit, process = container.memory_limit, container.process
-    runs = process is not None and isinstance(container.state, Running)
-    return bool(limit and process and runs and memory.used_bytes(process.pid) > limit)
-
-
-def _is_done(container: Container) -> bool:
-    return isinstance(container.state, Terminated) and container.state.exit_code == 0
-
-
-def _has_failed(container: Container) -> bool:
-    return isinstance(container.state, Terminated) and container.state.exit_code != 0

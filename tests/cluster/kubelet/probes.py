@@ -99,6 +99,6 @@ def _http(asked: Object, container: Container, address: str, seconds: float) -> 
 
 def _port(asked: Object, container: Container) -> int:
     """By number or by the name of one of the container's ports."""
-    port = asked["port"]
-    named = {one.get("name"): one["containerPort"] for one in container.spec.get("ports", [])}
+    named = {str(one.get("name")): str(one["containerPort"]) for one in container.spec.get("ports", [])}
+    port = str(asked["port"])
     return int(named.get(port, port))

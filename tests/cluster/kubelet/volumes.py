@@ -63,11 +63,11 @@ class Volumes:
     def _one(self, volume: Object) -> Path:
         kind = next((key for key in volume if key != "name"), "emptyDir")
         if kind == "csi" and volume["csi"]["driver"] == FUSE_DRIVER:
-            folder = self._buckets / volume["csi"]["volumeAttributes"]["bucketName"]
+            folder = self._buckets / str(volume["csi"]["volumeAttributes"]["bucketName"])
             folder.mkdir(parents=True, exist_ok=True)
             return folder
         files = {} if kind == "emptyDir" else self._files(kind, volume[kind])
-        folder = self._folder / volume["name"]
+        folder = self._folder / str(volume["name"])
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in files.items():
             path = folder / name
