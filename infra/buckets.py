@@ -214,7 +214,7 @@ def refusal(verb: str, url: str, *, code: int, said: str, advice: str) -> Platfo
         said: Cloud Storage's own words, or the network's.
         advice: how whoever asks gets the right to.
     """
-    bucket = url.removeprefix(BUCKET).partition("/")[0]
+    bucket, said = url.removeprefix(BUCKET).partition("/")[0], said.strip().rstrip(".")
     what = {
         0: f"Cloud Storage cannot be reached: {said}. Check the network and run it again.",
         401: f"its credentials are not accepted. {advice}",

@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 
 from google.api_core.exceptions import BadRequest, GoogleAPICallError, NotFound, PreconditionFailed, RetryError
+from google.api_core.retry import Retry
 from google.auth.exceptions import GoogleAuthError
 from google.cloud import storage as google_storage
 from google.cloud.storage.exceptions import DataCorruption, InvalidResponse
@@ -32,12 +33,12 @@ _TIMEOUT = 60.0
 _FIELDS = "nextPageToken,prefixes,items(name,size,updated,crc32c,md5Hash,metadata)"
 
 
-def open_bucket(url: str) -> BucketStorage:
+def open_bucket(url: str, retry: Retry = _RETRY) -> BucketStorage:
     """The storage in a folder of a bucket, with the rights of whoever is logged in."""
     bucket, folder = buckets.split(url)
     with _told("open", url):
         client = _client(os.environ.get(EMULATOR, ""))
-    return BucketStorage(LauncherObjects(client.bucket(bucket)), bucket, folder)
+    return BucketStorage(LauncherObjects(client.bucket(bucket), retry), bucket, folder)
 
 
 @cache
@@ -49,26 +50,26 @@ def _client(emulator: str) -> google_storage.Client:
 class LauncherObjects:
     """`Objects` of one bucket."""
 
-    def __init__(self, bucket: google_storage.Bucket) -> None:
-        self._bucket = bucket
+    def __init__(self, bucket: google_storage.Bucket, retry: Retry) -> None:
+        self._bucket, self._again = bucket, {"timeout": _TIMEOUT, "retry": retry}
 
     def read(self, name: str) -> bytes | None:
         with self._told("read", name):
             try:
-                return bytes(self._bucket.blob(name).download_as_bytes(timeout=_TIMEOUT, retry=_RETRY))
+                return bytes(self._bucket.blob(name).download_as_bytes(**self._again))
             except NotFound:
                 return None
 
     def write(self, name: str, data: bytes) -> None:
         with self._told("write", name):
-            self._bucket.blob(name).upload_from_string(data, timeout=_TIMEOUT, retry=_RETRY)
+            self._bucket.blob(name).upload_from_string(data, **self._again)
 
     def create(self, name: str, data: bytes, writer: str) -> bool:
         blob = self._bucket.blob(name)
         blob.metadata = {buckets.WRITER: writer}
         with self._told("write", name):
             try:
-                blob.upload_from_string(data, if_generation_match=0, timeout=_TIMEOUT, retry=_RETRY)
+                blob.upload_from_string(data, if_generation_match=0, **self._again)
             except PreconditionFailed:
                 return False
         return True
@@ -79,7 +80,7 @@ class LauncherObjects:
             blob.md5_hash = base64.b64encode(bytes.fromhex(md5)).decode()
         with opened(file) as source, self._told("write", name):
             try:
-                blob.upload_from_file(source, checksum="md5", timeout=_TIMEOUT, retry=_RETRY)
+                blob.upload_from_file(source, checksum="md5", **self._again)
             except (BadRequest, DataCorruption) as exc:
                 if md5 is not None and md5 != _md5(file):
                     raise changed_meanwhile(file, self._url(name)) from exc
@@ -89,25 +90,25 @@ class LauncherObjects:
         if self.look(name) is None:  # else the file would be made before it is known that there is nothing
             return False
         with replacing(file) as target, self._told("read", name):
-            self._bucket.blob(name).download_to_file(target, timeout=_TIMEOUT, retry=_RETRY)
+            self._bucket.blob(name).download_to_file(target, **self._again)
         return True
 
     def look(self, name: str) -> Item | None:
         with self._told("read", name):
-            blob = self._bucket.get_blob(name, timeout=_TIMEOUT, retry=_RETRY)
+            blob = self._bucket.get_blob(name, **self._again)
         return None if blob is None else _item(blob)
 
     def pages(self, prefix: str, *, is_deep: bool) -> Iterator[Page]:
         with self._told("list", prefix):
             found = self._bucket.list_blobs(
-                prefix=prefix, delimiter=None if is_deep else "/", fields=_FIELDS, timeout=_TIMEOUT, retry=_RETRY
+                prefix=prefix, delimiter=None if is_deep else "/", fields=_FIELDS, **self._again
             )
             for page in found.pages:
                 yield Page(items=tuple(map(_item, page)), prefixes=tuple(page.prefixes))
 
     def remove(self, name: str) -> None:
         with self._told("delete", name), suppress(NotFound):
-            self._bucket.delete_blob(name, timeout=_TIMEOUT, retry=_RETRY)
+            self._bucket.delete_blob(name, **self._again)
 
     def _url(self, name: str) -> str:
         return f"{BUCKET}{self._bucket.name}/{name}"

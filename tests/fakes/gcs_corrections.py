@@ -271,12 +271,14 @@ class Trouble:
 
     code: the answer; 0 breaks the connection without one.
     is_done: whether the request is carried out all the same, so that only the answer is lost.
+    cuts: the answer is the right one and breaks off in its middle.
     """
 
     strikes: Callable[[Request], bool]
     code: int = 503
     times: int = 1
     is_done: bool = False
+    cuts: bool = False
     headers: dict[str, str] = field(default_factory=dict)
 
 
@@ -315,8 +317,11 @@ class _Handler(BaseHTTPRequestHandler):
     def _serve(self) -> None:
         request = Request(self.command, self.path, {k.lower(): v for k, v in self.headers.items()}, self._body())
         trouble = self.server.trouble_for(request)
-        if trouble is None or trouble.is_done:
+        if trouble is None or trouble.is_done or trouble.cuts:
             answer = self.server.corrections.answer(request)
+        if trouble is not None and trouble.cuts:
+            self._send(answer, shown=len(answer.body) // 2)
+            return
         if trouble is not None and trouble.code == 0:
             self.close_connection = True
             return
@@ -325,14 +330,15 @@ class _Handler(BaseHTTPRequestHandler):
             answer.headers.update(trouble.headers)
         self._send(answer)
 
-    def _send(self, answer: Answer) -> None:
+    def _send(self, answer: Answer, shown: int | None = None) -> None:
         self.send_response(answer.code)
         for name, value in answer.headers.items():
             self.send_header(name, value.replace(f":{self.server.corrections._port}", f":{self.server.server_port}"))
         self.send_header("Content-Length", str(len(answer.body)))
         with suppress(ConnectionError):  # whoever asked was killed, or had enough
             self.end_headers()
-            self.wfile.write(answer.body)
+            self.wfile.write(answer.body[:shown])
+        self.close_connection = self.close_connection or shown is not None
 
     def _body(self) -> bytes:
         if self.headers.get("Transfer-Encoding", "").lower() != "chunked":
