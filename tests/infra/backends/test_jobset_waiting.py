@@ -1,0 +1,119 @@
+"""What an attempt waits for is said in plain words, by what the scheduler, the autoscaler and Kueue say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from prefect_tpu.infra.backends.jobset_facts import (
+    ContainerFacts,
+    EventFacts,
+    Facts,
+    JobFacts,
+    JobSetFacts,
+    NodeFacts,
+    PodFacts,
+    Said,
+    WorkloadFacts,
+)
+from prefect_tpu.infra.backends.jobset_waiting import waiting
+
+OTHER_KIND = "0/8 nodes are available: 8 node(s) didn't match Pod's node affinity/selector. no new claims to deallocate"
+TAKEN = (
+    "0/8 nodes are available: 4 Insufficient google.com/tpu, 4 node(s) didn't match Pod's node affinity/selector."
+    " no new claims to deallocate, preemption: 0/8 nodes are available: 8 No preemption victims found."
+)
+
+
+def pod(host: int, **facts: Any) -> PodFacts:
+    return PodFacts(name=f"j-1-s-0-{host}-x", uid=f"u{host}", host=host, slice=0, phase="Pending", **facts)
+
+
+def running(host: int) -> PodFacts:
+    return pod(host, node=f"n{host}", container=ContainerFacts(is_running=True))
+
+
+def facts(*pods: PodFacts, **more: Any) -> Facts:
+    jobset = JobSetFacts(name="j-1", uid="u", **more.pop("jobset", {}))
+    jobs = (JobFacts(name="j-1-s-0"),)
+    return Facts(attempt=1, slices=1, hosts=2, jobset=jobset, was_there=True, jobs=jobs, pods=pods, **more)
+
+
+def event(kind: str, name: str, reason: str, message: str = "", at: float = 0.0) -> EventFacts:
+    return EventFacts(kind=kind, name=name, said=Said(reason=reason, message=message), at=at)
+
+
+NODES = {f"n{host}": NodeFacts(name=f"n{host}", pool="a") for host in range(4)}
+
+
+@pytest.mark.parametrize(
+    ("seen", "reason"),
+    [
+        (facts(pod(0, unschedulable=OTHER_KIND)), "the cluster has no node of this kind"),
+        (
+            facts(pod(0, unschedulable=TAKEN), nodes=NODES, taken={"n1": "job 'x' (attempt 1)"}),
+            "no slice is free: of the nodes of this kind 4 have too little google.com/tpu left;"
+            " node pool a is used by job 'x' (attempt 1)",
+        ),
+        (
+            facts(
+                pod(0, unschedulable=OTHER_KIND),
+                events=(
+                    event("Pod", "j-1-s-0-0-x", "NotTriggerScaleUp", "no", at=1.0),
+                    event("Pod", "j-1-s-0-0-x", "FailedScaleUp", "GCE out of resources", at=2.0),
+                ),
+            ),
+            "the cluster has no node of this kind; the autoscaler could not add nodes: GCE out of resources",
+        ),
+        (facts(running(0)), "1 of 2 hosts have started"),
+        (facts(running(0), pod(1, node="n1")), "host 1 starts on n1"),
+        (
+            facts(pod(0, node="n0"), events=(event("Pod", "j-1-s-0-0-x", "Pulling", "Pulling image"),)),
+            "host 0 fetches its image",
+        ),
+        (
+            facts(pod(0, node="n0", container=ContainerFacts(waiting=Said(reason="ErrImagePull", message="no such")))),
+            "host 0 cannot start: ErrImagePull: no such",
+        ),
+        (
+            facts(events=(event("Job", "j-1-s-0", "FailedCreate", "Error creating: exceeded quota: q"),)),
+            "the cluster does not take its pods: Error creating: exceeded quota: q",
+        ),
+        (
+            facts(
+                jobset={"is_suspended": True, "queue": "lq"},
+                workload=WorkloadFacts(pending="insufficient quota, 16 more needed", position=3),
+            ),
+            "in Kueue's queue lq, place 3 of it: insufficient quota, 16 more needed",
+        ),
+        (
+            facts(jobset={"is_suspended": True}),
+            "its JobSet is suspended, and by no queue: somebody has to resume it",
+        ),
+    ],
+)
+def test_what_is_waited_for(seen: Facts, reason: str) -> None:
+    found = waiting(seen)
+    assert found is not None and found.reason == reason
+
+
+def test_followers_that_are_refused_until_their_leader_has_its_node_are_no_reason() -> None:
+    refused = event(
+        "Job", "j-1-s-0", "FailedCreate", "Error creating: follower pod node selector for topology domain not found"
+    )
+    found = waiting(facts(events=(refused,)))
+    assert found is not None and found.reason == "0 of 2 hosts have started"
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        facts(running(0), running(1)),
+        facts(jobset={"failed": Said(reason="FailedJobs")}),
+        facts(jobset={"is_told_to_stop": True, "is_suspended": True}),
+        Facts(attempt=1, slices=1, hosts=2),
+    ],
+)
+def test_nothing_is_waited_for_once_all_have_begun_or_none_will(seen: Facts) -> None:
+    assert waiting(seen) is None
