@@ -265,20 +265,32 @@ def environment() -> str:
             ("variable", "such as"),
             [(code(key), code(value) if value else "empty") for key, value in _on_a_host().items()],
         ),
+        "### On TPUs",
+        "What differs there, for host 2 of two slices of two hosts. `JAX_*` and torch's words count over all slices,"
+        " `TPU_WORKER_*` within one. A cluster may put some of these into pods by itself: ours take their place, and on"
+        " one slice there is no `MEGASCALE_*`. What a cluster says of the machine, such as `TPU_TOPOLOGY`, stays.",
+        table(("variable", "such as"), [(code(key), code(value)) for key, value in _on_two_slices().items()]),
         "## What its runner tells it",
         "Read them through `prefect_tpu.info()`.",
         table(("variable", "meaning"), [row for name, row in both.items() if name not in MACHINE]),
     )
 
 
-def _on_a_host() -> dict[str, str]:
+def _on_two_slices() -> dict[str, str]:
+    pods = tuple(f"fit-1-s-{index}-{host}.fit-1" for index in range(2) for host in range(2))
+    told = {"hosts": 4, "slices": 2, "platform": "tpu", "backend": "jobset", "addresses": pods}
+    found = _on_a_host(2, **told, coordinator=f"{pods[0]}:8476")
+    return {key: value for key, value in found.items() if _on_a_host().get(key) != value}
+
+
+def _on_a_host(host: int = 1, **changes: Any) -> dict[str, str]:
     fields: dict[str, Any] = {f.name: f.default for f in dataclasses.fields(plan.HostPlan)}
     known = {"hosts": 2, "devices_per_host": 1, "platform": "cpu", "accelerator": "cpu-2x1", "env": {}}
     known |= {"coordinator": "127.0.0.1:40000", "addresses": ("127.0.0.1", "127.0.0.1")}
     known |= {"job": "fit", "attempt": 1, "output": tempfile.gettempdir(), "data": {}, "python": "python"}
     known |= {"program": job.Program(kind="module", target="fit:main"), "checkpoint_every": 600.0, "grace": 30.0}
     known |= {"orphan_after": 60.0, "join_timeout": 120.0}
-    made = program_environment(plan.HostPlan(**(fields | known)), 1, inherited={}, own={})
+    made = program_environment(plan.HostPlan(**(fields | known | changes)), host, inherited={}, own={})
     return {key: value for key, value in made.items() if not key.startswith("PREFECT_TPU_")}
 
 
