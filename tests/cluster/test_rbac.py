@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import pytest
 import yaml
 from cluster import Cluster
 from control_plane import users
+from gcs import Gcs
 
 from prefect_tpu.infra.backends import jobset_doctor
 from prefect_tpu.infra.backends.jobset_question import Question
@@ -27,6 +28,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
 
 DEPLOYMENTS = Path(__file__).parents[2] / "deployments"
 PATIENCE = 90.0
+IMAGE = "python-with-bucket"
 PLURALS = {"ServiceAccount": "serviceaccounts", "Role": "roles", "RoleBinding": "rolebindings"}
 SHELL = "from prefect_tpu.flows.cli import main; main()"
 COUNTS = "i=0; while [ $i -lt {count} ]; do echo line $i; i=$((i+1)); sleep 0.1; done"
@@ -52,34 +54,33 @@ class Driver:
     """Whoever drives jobs as `prefect-tpu-driver`, from a shell."""
 
     namespace: str
-    output: Path
     environment: Mapping[str, str]
 
     def says(self, *words: str, status: int = 0) -> str:
         done = subprocess.run(
             [sys.executable, "-P", "-c", SHELL, *words],
-            env=dict(self.environment), cwd=self.output, capture_output=True, text=True, timeout=PATIENCE,
+            env=dict(self.environment), capture_output=True, text=True, timeout=PATIENCE,
         )  # fmt: skip
         assert done.returncode == status, done.stdout + done.stderr
         return done.stdout
 
     def run(self, name: str, count: int, *words: str) -> str:
-        pods = ("--image", "pod-python", "--pod", "python=python", "--namespace", self.namespace)
+        pods = ("--image", IMAGE, "--pod", "python=python", "--namespace", self.namespace)
         account = ("--service-account", "prefect-tpu-host")
         what = ("-a", "v6e-8", "--name", name, "--json", *words)
         return self.says("run", *pods, *account, *what, "sh", "--", "-c", COUNTS.format(count=count))
 
 
 @pytest.fixture
-def driver(cluster: Cluster, namespace: str, tmp_path: Path) -> Driver:
+def driver(cluster: Cluster, namespace: str, gcs: Gcs, bucket: str) -> Driver:
     apply(cluster, namespace, "rbac.yaml")
-    output = tmp_path / "jobs"
-    output.mkdir()
+    python = cluster.kubelet.images.pull("pod-python", "IfNotPresent")
+    cluster.kubelet.images.add(IMAGE, replace(python, environment=gcs.environment))
     own = {
         "KUBECONFIG": str(kubeconfig_of(cluster, namespace, "prefect-tpu-driver")),
-        "PREFECT_TPU_OUTPUT": f"file://{output}",
+        "PREFECT_TPU_OUTPUT": f"{bucket}/jobs",
     }
-    return Driver(namespace=namespace, output=output, environment={**os.environ, **own})
+    return Driver(namespace=namespace, environment={**os.environ, **own})
 
 
 def left_of(cluster: Cluster, namespace: str) -> list[str]:
