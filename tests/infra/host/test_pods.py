@@ -121,7 +121,8 @@ def main():
     time.sleep(60 if os.environ.get("WAITS") else 0)
     return is_gone
 """
-FIRST_PROCESS = ("unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc", "--kill-child")
+AS_ROOT = () if os.geteuid() == 0 else ("--user", "--map-root-user")
+FIRST_PROCESS = ("unshare", *AS_ROOT, "--pid", "--fork", "--mount-proc", "--kill-child")
 
 
 def runner_below(pod: Any) -> psutil.Process:
