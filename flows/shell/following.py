@@ -42,7 +42,7 @@ def changes(before: JobStatus | None, seen: JobStatus) -> Iterator[tuple[int, st
     if seen.attempt != before.attempt:
         yield seen.attempt, f"{seen.accelerator}: {counted(len(seen.hosts), 'host')}"
     if seen.waiting is not None and seen.waiting != before.waiting:
-        yield seen.attempt, f"waiting for a slice: {seen.waiting}"
+        yield seen.attempt, f"waiting: {seen.waiting}"
     if seen.state is not before.state and seen.state in _SAID:
         yield seen.attempt, _SAID[seen.state]
 

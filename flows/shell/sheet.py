@@ -86,6 +86,7 @@ def _lasted(seen: JobStatus, now: float) -> float:
 def _facts(seen: JobStatus, job: SliceJob, storage: Storage, now: float) -> list[Text]:
     facts = {
         "program": " ".join([job.program.target, *job.program.arguments]),
+        "runs as": _objects(seen, job),
         "driven by": "nobody" if seen.is_abandoned else seen.driver,
         "waits for": seen.waiting,
         "value": None if seen.value is None else json.dumps(seen.value),
@@ -95,6 +96,14 @@ def _facts(seen: JobStatus, job: SliceJob, storage: Storage, now: float) -> list
         "files": seen.output,
     }
     return [Text(f"{name:<11}{value}") for name, value in facts.items() if value is not None]
+
+
+def _objects(seen: JobStatus, job: SliceJob) -> str | None:
+    """What to look for in the cluster; None where hosts are processes."""
+    if job.pods is None or not seen.attempt:
+        return None
+    cluster = f"cluster {job.pods.cluster!r}" if job.pods.cluster else "the cluster at hand"
+    return f"JobSet {layout.attempt_name(job.name, seen.attempt)} in namespace {job.pods.namespace!r} of {cluster}"
 
 
 def _drills(job: SliceJob, storage: Storage) -> Iterator[str]:

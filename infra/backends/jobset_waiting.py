@@ -57,8 +57,8 @@ def _reasons(facts: Facts, jobset: JobSetFacts, begun: int) -> Iterator[str]:
             )
     for host in range(facts.hosts):
         pod = facts.pod(host)
-        if pod is not None and not pod.has_begun and pod.node:
-            yield _starting(facts, pod)
+        if pod is not None and not pod.has_begun and pod.node and (said := _starting(facts, pod)):
+            yield said
         if pod is not None and not pod.node and pod.unschedulable:
             yield f"host {host}: {scheduler_says(facts, pod.unschedulable)}"
     yield f"{begun} of {facts.hosts} hosts have started"
@@ -102,8 +102,8 @@ def _in_words(text: str) -> str:
     return _WORDS.get(text, text)
 
 
-def _starting(facts: Facts, pod: PodFacts) -> str:
-    """Between its node and its container."""
+def _starting(facts: Facts, pod: PodFacts) -> str | None:
+    """Between its node and its container; None where that takes its usual moment."""
     said = pod.container.waiting
     if said is not None and said.message:
         return f"host {pod.host} cannot start: {said}"
@@ -111,4 +111,4 @@ def _starting(facts: Facts, pod: PodFacts) -> str:
     newest = max(pulls, key=lambda event: event.at, default=None)
     if newest is not None and newest.said.reason == "Pulling":
         return f"host {pod.host} fetches its image"
-    return f"host {pod.host} starts on {pod.node}"
+    return None

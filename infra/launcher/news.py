@@ -50,9 +50,9 @@ class Announcer:
             self._tell(attempt, text=text)
 
     def waits(self, attempt: int, reason: str, seconds: float) -> None:
-        """What a slice is awaited for: on each change, and with the time that it has lasted each minute."""
+        """What keeps the hosts from starting: on each change, and with the time that it has lasted each minute."""
         minutes = int(seconds // 60)
-        self.say(attempt, f"waiting for a slice{f' for {minutes} min' if minutes else ''}: {reason}")
+        self.say(attempt, f"waiting{f' for {minutes} min' if minutes else ''}: {reason}")
 
     def began(self, plan: HostPlan, instead_of: str | None = None) -> None:
         hosts, devices = counted(plan.hosts, "host"), counted(plan.devices_per_host, "device")

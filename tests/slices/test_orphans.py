@@ -199,7 +199,7 @@ def test_a_stop_while_an_attempt_that_never_began_waits_for_its_slice(
     other.drive()
     wait_until(lambda: other.is_counting, "the other job's steps")
     driver = job.drive()
-    wait_until(lambda: "waiting for a slice: the slice of this machine is taken by job 'other'" in driver.err, "a wait")
+    wait_until(lambda: "waiting: the slice of this machine is taken by job 'other'" in driver.err, "a wait")
     job.storage.put(layout.STOP, b"{}")
     assert driver.wait(20) == 0, driver.err
     assert (driver.result()["state"], outcomes(driver.result())) == ("stopped", ["stopped"])

@@ -67,7 +67,7 @@ NODES = {f"n{host}": NodeFacts(name=f"n{host}", pool="a") for host in range(4)}
             "the cluster has no node of this kind; the autoscaler could not add nodes: GCE out of resources",
         ),
         (facts(running(0)), "1 of 2 hosts have started"),
-        (facts(running(0), pod(1, node="n1")), "host 1 starts on n1"),
+        (facts(running(0), pod(1, node="n1")), "1 of 2 hosts have started"),
         (
             facts(pod(0, node="n0"), events=(event("Pod", "j-1-s-0-0-x", "Pulling", "Pulling image"),)),
             "host 0 fetches its image",

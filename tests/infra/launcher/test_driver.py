@@ -108,7 +108,7 @@ def test_who_must_go_leaves_what_waits_its_place_in_the_cluster(bucket: str, mak
         waits = anyio.Event()
 
         def hear(news: News) -> None:
-            if "waiting for a slice" in (news.text or ""):
+            if "waiting" in (news.text or ""):
                 waits.set()
 
         async def leave_then(driver: JobDriver) -> None:
@@ -137,8 +137,8 @@ def test_what_is_awaited_is_said_on_each_change(drive: Callable[..., Drive]) -> 
     queue, pool = "2 before it in queue 'tpu'", "the pool grows"
     ended = drive([waiting(1, queue), waiting(1, queue), waiting(1, pool), seen(1, *RUNNING), done(1)])
     assert [text for text in ended.said if "waiting" in text] == [
-        f"waiting for a slice: {queue}",
-        f"waiting for a slice: {pool}",
+        f"waiting: {queue}",
+        f"waiting: {pool}",
     ]
     assert ended.result.state == "succeeded" and "all hosts have met" in ended.said
 
@@ -167,7 +167,7 @@ def test_a_slice_that_comes_nowhere_ends_the_job(drive: Callable[..., Drive]) ->
 
 
 def test_a_stop_ends_what_waits_at_once(drive: Callable[..., Drive]) -> None:
-    ended = drive([waiting(1, "none is free")], stop_at="waiting for a slice")
+    ended = drive([waiting(1, "none is free")], stop_at="waiting")
     assert (ended.result.state, kinds(ended)) == ("stopped", ["stopped"])
     assert ended.backend.told == [1] and ended.backend.forgotten == [1]
 

@@ -27,8 +27,8 @@ def test_a_wait_is_explained_on_each_change_and_each_minute() -> None:
     for seconds, reason in [(0.0, full), (59.0, full), (61.0, full), (100.0, grows), (119.9, grows), (7200.0, grows)]:
         announcer.waits(3, reason, seconds)
     assert [(news.attempt, news.text) for news in heard] == [
-        (3, f"waiting for a slice: {full}"),
-        (3, f"waiting for a slice for 1 min: {full}"),
-        (3, f"waiting for a slice for 1 min: {grows}"),
-        (3, f"waiting for a slice for 120 min: {grows}"),
+        (3, f"waiting: {full}"),
+        (3, f"waiting for 1 min: {full}"),
+        (3, f"waiting for 1 min: {grows}"),
+        (3, f"waiting for 120 min: {grows}"),
     ]
