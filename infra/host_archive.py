@@ -11,6 +11,7 @@ import ast
 import hashlib
 import importlib.util
 import io
+import threading
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ _PACKAGE = "prefect_tpu"
 # Whole rooms and modules, and what these import as they are loaded; `resolve` and `run` are names of the face.
 _ROOTS = ("infra", "infra.host", "infra.training", "infra.accelerators", "flows", "flows.run")
 _ROOMS = ("infra.host", "infra.training")
+_lock = threading.Lock()  # each driver has a thread, and Python 3.11 cannot parse in two at once (CPython issue 106905)
 _BORN = (1980, 1, 1, 0, 0, 0)  # the first moment an archive knows: equal code makes equal bytes
 _MAIN = """\
 import sys
@@ -47,9 +49,14 @@ class HostArchive:
     sha256: str
 
 
-@cache
 def host_archive() -> HostArchive:
     """`python3 host.pyz PLAN` runs a host. The same code gives the same bytes."""
+    with _lock:
+        return _made()
+
+
+@cache
+def _made() -> HostArchive:
     raw = pack({"__main__.py": _MAIN.encode(), **_ours(), **_cloudpickle()})
     return HostArchive(raw=raw, sha256=hashlib.sha256(raw).hexdigest())
 
