@@ -20,6 +20,7 @@ from prefect_tpu.infra.errors import PlatformError, UsageError
 from prefect_tpu.infra.plan import RestorePoint
 from prefect_tpu.infra.storage import Storage, local_folder
 from prefect_tpu.infra.training import agreement, cloud, leaves
+from prefect_tpu.infra.training.cloud import Refused
 
 _WHOLE = "value"  # Orbax takes no bare leaf, so every state lies below one key
 _OS_ERROR = re.compile(r"\[os_error_code='(\d+)'\]")  # TensorStore says so in the text of a ValueError, nowhere else
@@ -51,7 +52,7 @@ class Store:
         if positions is not None:
             items["data"] = self._args.JsonSave({"hosts": positions})
         point = RestorePoint(attempt=self._attempt, step=step)
-        with self._told_of_disk(point):
+        with self._told("written", point):
             self._orbax.save(self._where(point), args=self._args.Composite(**items))
         self._thread = threading.Thread(target=self._finish, args=(point,), name="seal", daemon=True)
         self._thread.start()
@@ -88,7 +89,8 @@ class Store:
         if self._root.list(f"{seals.step_folder(point)}/data"):
             items["data"] = self._args.JsonRestore()
         try:
-            found = self._orbax.restore(self._where(point), args=self._args.Composite(**items))
+            with self._told("read", point):
+                found = self._orbax.restore(self._where(point), args=self._args.Composite(**items))
         except ValueError as exc:
             raise UsageError(
                 f"The checkpoint of step {point.step} (attempt {point.attempt}) does not fit the state given to"
@@ -104,7 +106,7 @@ class Store:
     def _finish(self, point: RestorePoint) -> None:
         """In a thread: wait for Orbax's commit, which waits for all hosts, then seal."""
         try:
-            with self._told_of_disk(point):
+            with self._told("written", point):
                 self._orbax.wait_until_finished()
                 if agreement.is_leader():
                     self._seal(point)
@@ -113,17 +115,21 @@ class Store:
             self._error = exc
 
     @contextmanager
-    def _told_of_disk(self, point: RestorePoint) -> Iterator[None]:
-        """A full disk is no defect of the program, whatever Orbax calls it."""
+    def _told(self, what: str, point: RestorePoint) -> Iterator[None]:
+        """A full disk, or a bucket that refuses, is no defect of the program, whatever Orbax calls it."""
         try:
             yield
         except Exception as exc:
-            number = disk_error(exc)
-            if number is None:
+            if local_folder(self._root) is None:
+                why = cloud.refused(exc)
+            else:  # what cannot be read from a disk says so by itself, and seals have told of the rest
+                why = disk_refused(exc) if what == "written" else None
+            if why is None:
                 raise
             raise PlatformError(
-                f"The checkpoint {self._where(point)} could not be written: {os.strerror(number)}."
-                f" The ones before it are as they were. {_remedy(number)}, then run the job again by the same name."
+                f"The checkpoint {self._where(point)} could not be {what}: {why.said}."
+                f" {'The ones before it are as they were. ' * (what == 'written')}{why.remedy}, then run the job again"
+                " by the same name."
             ) from exc
 
     def _seal(self, point: RestorePoint) -> None:
@@ -133,8 +139,14 @@ class Store:
         self._on_sealed(point.step)
 
 
-def _remedy(number: int) -> str:
-    return "Make room there" if number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) else "Let this user write there"
+def disk_refused(exc: BaseException) -> Refused | None:
+    """What the disk said; None where the exception comes from no disk."""
+    number = disk_error(exc)
+    if number is None:
+        return None
+    is_full = number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    remedy = "Make room there" if is_full else "Let this user write there"
+    return Refused(said=os.strerror(number), remedy=remedy)
 
 
 def disk_error(exc: BaseException) -> int | None:
