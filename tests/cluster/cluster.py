@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from objects import Namespace
 
 POD_VARIABLE = "PREFECT_TPU_POD_VENV"
 CLONE = Path(__file__).resolve().parents[2]
+PREFIX = "prefect-tpu-cluster-"  # of a session's folder; its process follows
 PATIENCE = 60.0
 LOOK_SECONDS = 0.05
 
@@ -88,6 +90,13 @@ def running_cluster(folder: Path) -> Iterator[Cluster]:
         # As every cluster has one; and while all nodes of a zone are lost, Kubernetes gives no pod up.
         cluster.add_cpus("default-pool")
         yield cluster
+
+
+def sweep(place: Path | None) -> None:
+    """Remove what sessions that were killed have left in memory."""
+    for folder in place.glob(f"{PREFIX}*-*") if place else []:
+        if not Path("/proc", folder.name.removeprefix(PREFIX).partition("-")[0]).exists():
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _pod_venv() -> Path:

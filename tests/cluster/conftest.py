@@ -36,7 +36,7 @@ import pytest
 
 sys.path.append(str(Path(__file__).parent))  # tests are no package; these modules are for this folder
 
-from cluster import Cluster, running_cluster  # noqa: E402
+from cluster import PREFIX, Cluster, running_cluster, sweep  # noqa: E402
 from control_plane import ApiError, quick_folder  # noqa: E402
 
 PATIENCE = 60.0  # seconds until what was waited for counts as missing
@@ -46,7 +46,8 @@ T = TypeVar("T")
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
-    folder = Path(tempfile.mkdtemp(prefix="prefect-tpu-cluster-", dir=quick_folder()))
+    sweep(quick_folder())
+    folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=quick_folder()))
     try:
         with running_cluster(folder) as cluster:
             yield cluster

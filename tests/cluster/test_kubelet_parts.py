@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 from kubelet import cpu_nodes, logs, slice_nodes
+from kubelet.container import Container, Terminated
 from kubelet.environment import expand
 from kubelet.images import Image, Images, PullFailed
+from kubelet.restarts import back_off_seconds, is_restarted
 from kubelet.sources import quantity
 
 from prefect_tpu.infra.accelerators import every_name, resolve
@@ -104,6 +106,21 @@ def test_an_image_that_is_not_to_be_had(name: str, policy: str, reason: str) -> 
 def test_an_image_is_found_by_its_tag_and_digest(name: str) -> None:
     image = Image()
     assert Images({"here": image}).pull(name, "Always") is image
+
+
+@pytest.mark.parametrize(
+    ("policy", "code", "restarts"),
+    [("Always", 0, True), ("Always", 1, True), ("OnFailure", 0, False), ("OnFailure", 1, True), ("Never", 1, False)],
+)
+def test_a_container_that_has_ended_is_started_again(policy: str, code: int, restarts: bool, tmp_path: Path) -> None:
+    ended = Terminated(exit_code=code, reason="", started=None, finished="")
+    assert is_restarted(Container(spec={"name": "one"}, folder=tmp_path, state=ended), policy) is restarts
+    assert is_restarted(Container(spec={"name": "one"}, folder=tmp_path), policy) is False
+
+
+def test_each_start_waits_twice_as_long_up_to_a_limit(tmp_path: Path) -> None:
+    waits = [back_off_seconds(Container(spec={}, folder=tmp_path, restarts=number)) for number in range(7)]
+    assert waits == [1, 2, 4, 8, 16, 30, 30]
 
 
 WRITTEN = "".join(f"2026-11-28T00:00:0{second}.000000Z line {second}\n" for second in range(5))

@@ -1,4 +1,4 @@
-"""What a running pod is told; its mailbox takes nothing else but these and what its probes say."""
+"""What a running pod is told (its mailbox takes these and what its probes say), and what becomes of it then."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from control_plane import Object
 
 from kubelet.container import Container
+from kubelet.status import Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,3 +34,11 @@ class ShutDown:
 
 class Gone:
     """The pod's object is deleted, or its host is no more: end it without a word."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """The pod is on its way out."""
+
+    kill_at: float
+    verdict: Verdict | None

@@ -30,16 +30,12 @@ SHARED_MEMORY = "64m"  # of a container to which no volume is mounted there
 SET_UP_SECONDS = 10.0
 SOURCES = ".sources"  # where in its root lies what is put in its place later
 NEW = ("unshare", "--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child", "--propagation", "private")
-AS_USER = ("--user", "--map-root-user")
 
 
 class Namespaces:
-    """For root, or for a user by a user namespace."""
+    """For root: in a user namespace no root can be laid over this machine's."""
 
     has_names = True
-
-    def __init__(self, as_user: Sequence[str]) -> None:
-        self._as_user = list(as_user)
 
     def start(self, launch: Launch) -> subprocess.Popen[bytes]:
         for name in ("upper", "work", "root"):
@@ -47,15 +43,14 @@ class Namespaces:
         (launch.folder / "hosts").write_text(launch.hosts)
         outer, inner = launch.folder / "outer.sh", launch.folder / "inner.sh"
         mounts = list(_all_mounts(launch))
-        outer.write_text("\n".join(_outer_steps(launch, mounts, ",userxattr" if self._as_user else "")))
+        outer.write_text("\n".join(_outer_steps(launch, mounts)))
         inner.write_text("\n".join(_inner_steps(launch, mounts)))
-        words = [_found(NEW[0]), *NEW[1:], *self._as_user, "/bin/sh", str(outer), *launch.command]
+        words = [_found(NEW[0]), *NEW[1:], "/bin/sh", str(outer), *launch.command]
         return begin(words, launch.environment, launch.folder)
 
     def entering(self, process: subprocess.Popen[bytes], command: Sequence[str]) -> list[str]:
-        user = ["--user", "--preserve-credentials"] if self._as_user else []
         spaces = ["--mount", "--uts", "--ipc", "--pid", "--root", "--wd"]
-        return [_found("nsenter"), "--target", str(_inside_at_last(process)), *user, *spaces, "--", *command]
+        return [_found("nsenter"), "--target", str(_inside_at_last(process)), *spaces, "--", *command]
 
     def signal(self, process: subprocess.Popen[bytes], number: int) -> None:
         if process.poll() is not None:
@@ -68,18 +63,15 @@ class Namespaces:
 
 def best_sandbox() -> Sandbox:
     """Namespaces where this machine allows them."""
-    for as_user in ((), AS_USER):
-        if _can(as_user):
-            return Namespaces(as_user)
-    return Rewriting()
+    return Namespaces() if _can_be_isolated() else Rewriting()
 
 
-def _can(as_user: Sequence[str]) -> bool:
+def _can_be_isolated() -> bool:
     if not all(map(shutil.which, ("unshare", "nsenter", "chroot"))):
         return False
     steps = "mount -t tmpfs tmpfs /mnt && mkdir /mnt/u /mnt/w /mnt/r && hostname x && mount -t proc proc /proc && "
-    options = "lowerdir=/,upperdir=/mnt/u,workdir=/mnt/w" + (",userxattr" if as_user else "")
-    command = [*NEW, *as_user, "/bin/sh", "-c", f"{steps}mount -t overlay overlay -o {options} /mnt/r"]
+    options = "lowerdir=/,upperdir=/mnt/u,workdir=/mnt/w"
+    command = [*NEW, "/bin/sh", "-c", f"{steps}mount -t overlay overlay -o {options} /mnt/r"]
     return subprocess.run(command, capture_output=True).returncode == 0
 
 
@@ -94,10 +86,10 @@ def _all_mounts(launch: Launch) -> Iterator[Mount]:
     yield from launch.mounts
 
 
-def _outer_steps(launch: Launch, mounts: Sequence[Mount], option: str) -> Iterator[str]:
+def _outer_steps(launch: Launch, mounts: Sequence[Mount]) -> Iterator[str]:
     """Lay the root over the machine's, and bind to it what will be seen inside."""
     quote, folder = shlex.quote, launch.folder
-    options = f"lowerdir=/,upperdir={folder}/upper,workdir={folder}/work{option}"
+    options = f"lowerdir=/,upperdir={folder}/upper,workdir={folder}/work"
     yield "set -e"
     yield f"mount -t overlay overlay -o {quote(options)} {quote(str(folder / 'root'))}"
     yield f"cd {quote(str(folder / 'root'))}"

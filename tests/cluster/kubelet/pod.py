@@ -9,17 +9,17 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from control_plane import Object
 
 from kubelet.bench import Bench
 from kubelet.clock import now
 from kubelet.container import Container, Running, Terminated, Waiting
-from kubelet.messages import Changed, Ended, ShutDown
+from kubelet.messages import Changed, Ended, Ending, ShutDown
 from kubelet.probes import Probed
 from kubelet.reporting import Reporter
-from kubelet.starting import LONGEST_BACK_OFF_SECONDS, Starter
+from kubelet.restarts import back_off_seconds, is_restarted
+from kubelet.starting import Starter
 from kubelet.status import SHUT_DOWN, TOO_LONG, Verdict, View, container_statuses, status
 
 GRACE_SECONDS = 30
@@ -28,14 +28,6 @@ MEMORY_LOOK_SECONDS = 0.2
 
 class _Left(Exception):
     """Nothing more is to be done for the pod."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Ending:
-    """The pod is on its way out."""
-
-    kill_at: float
-    verdict: Verdict | None
 
 
 class PodRun:
@@ -51,7 +43,7 @@ class PodRun:
         self._starter = Starter(pod, bench, self.folder, self._mail.put)
         self.first = [self._container(one, is_init=True) for one in pod["spec"].get("initContainers", [])]
         self.main = [self._container(one, is_init=False) for one in pod["spec"]["containers"]]
-        self._ending: _Ending | None = None
+        self._ending: Ending | None = None
         self._reported = ""
         self.is_told = threading.Event()  # set once its end is reported, or nobody will report it
         self._began = time.monotonic()
@@ -91,7 +83,7 @@ class PodRun:
         self._post("Pending")
         while not self._is_over():
             self._enforce()
-            if self._ending is None:
+            if self._ending is None and not self._mains_are_over():
                 self._start_due()
             self._report()
             self._take_mail()
@@ -177,6 +169,10 @@ class PodRun:
     # What is enforced
 
     @property
+    def _policy(self) -> str:
+        return str(self.pod["spec"].get("restartPolicy", "Always"))
+
+    @property
     def _own_grace(self) -> float:
         return float(self.pod["spec"].get("terminationGracePeriodSeconds", GRACE_SECONDS))
 
@@ -189,15 +185,17 @@ class PodRun:
         """Ask every container to end, and kill what is left after so many seconds."""
         kill_at = time.monotonic() + seconds
         if self._ending:  # what comes second may only make it shorter
-            self._ending = _Ending(kill_at=min(kill_at, self._ending.kill_at), verdict=self._ending.verdict)
+            self._ending = Ending(kill_at=min(kill_at, self._ending.kill_at), verdict=self._ending.verdict)
             return
-        self._ending = _Ending(kill_at=kill_at, verdict=verdict)
+        self._ending = Ending(kill_at=kill_at, verdict=verdict)
         for container in [*self.main, *reversed(self.first)]:
             container.retry_at = None
             container.signal(signal.SIGTERM)
 
     def _enforce(self) -> None:
         clock = time.monotonic()
+        if self._ending is None and self._mains_are_over():
+            self._end_sidecars()
         if self._deadline is not None and clock >= self._deadline:
             self._end(self._own_grace, TOO_LONG)
         for container in self.containers:
@@ -208,7 +206,13 @@ class PodRun:
             if container.is_too_large:
                 container.kill("OOMKilled")
         if self._ending and clock >= self._ending.kill_at:
-            self._ending = _Ending(kill_at=clock + 1, verdict=self._ending.verdict)
+            self._ending = Ending(kill_at=clock + 1, verdict=self._ending.verdict)
+
+    def _end_sidecars(self) -> None:
+        for container in self.first:
+            if container.kill_at is None and isinstance(container.state, Running):
+                container.kill_at = time.monotonic() + self._own_grace
+                container.signal(signal.SIGTERM)
 
     # What is started
 
@@ -227,10 +231,10 @@ class PodRun:
         is_due = container.retry_at is None or time.monotonic() >= container.retry_at
         if isinstance(container.state, Waiting) and is_due:
             self._start(container)
-        elif isinstance(container.state, Terminated) and self._is_restarted(container):
-            if container.retry_at is None:  # a tenth of the kubelet's own back-off
-                container.retry_at = time.monotonic() + min(2.0**container.restarts, LONGEST_BACK_OFF_SECONDS)
-            elif is_due:
+        elif is_restarted(container, self._policy):
+            if container.retry_at is None:
+                container.retry_at = time.monotonic() + back_off_seconds(container)
+            elif is_due and isinstance(container.state, Terminated):
                 container.last = container.state
                 container.restarts += 1
                 self._start(container)
@@ -243,35 +247,17 @@ class PodRun:
         if isinstance(container.state, Terminated):  # it was refused: nobody will say that it has ended
             self._mail.put(Ended(container=container, process=None))
 
-    def _is_restarted(self, container: Container) -> bool:
-        state, policy = container.state, self.pod["spec"].get("restartPolicy", "Always")
-        assert isinstance(state, Terminated)
-        if container.is_sidecar:
-            return not self._mains_are_over()
-        if container.is_init:
-            return policy != "Never" and state.exit_code != 0
-        return policy == "Always" or (policy == "OnFailure" and state.exit_code != 0)
-
     # How it stands
 
     def _is_over(self) -> bool:
         runs = any(isinstance(one.state, Running) for one in self.containers)
-        if self._ending:
-            return not runs
-        if not self._mains_are_over():
-            return False
-        for container in self.first:  # the sidecars end after the others
-            if container.kill_at is None and isinstance(container.state, Running):
-                container.kill_at = time.monotonic() + self._own_grace
-                container.signal(signal.SIGTERM)
-        return not runs
+        return not runs and (self._ending is not None or self._mains_are_over())
 
     def _mains_are_over(self) -> bool:
-        policy = self.pod["spec"].get("restartPolicy", "Always")
-        if policy == "Never" and any(one.has_failed for one in self.first if not one.is_sidecar):
+        if self._policy == "Never" and any(one.has_failed for one in self.first if not one.is_sidecar):
             return True
         return all(
-            isinstance(one.state, Terminated) and one.retry_at is None and not self._is_restarted(one)
+            isinstance(one.state, Terminated) and one.retry_at is None and not is_restarted(one, self._policy)
             for one in self.main
         )
 

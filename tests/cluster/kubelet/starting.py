@@ -14,13 +14,13 @@ from kubelet.container import DEFAULT_MESSAGE_PATH, Container, Running, Waiting
 from kubelet.environment import environment, expand
 from kubelet.images import Image, PullFailed
 from kubelet.probes import Probed, Probing
+from kubelet.restarts import LONGEST_BACK_OFF_SECONDS
 from kubelet.sandbox import Launch
 from kubelet.sources import SourceMissing, Sources
 from kubelet.volumes import Mount, Volumes
 
 RETRY_SECONDS = 1.0  # for an object that is not there
 FIRST_BACK_OFF_SECONDS = 0.5  # a pull fails, then it is backed off from
-LONGEST_BACK_OFF_SECONDS = 30.0
 
 
 class Starter:
