@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from prefect_tpu.infra.backends import jobset_places as places
-from prefect_tpu.infra.backends.jobset_facts import Facts, JobSetFacts, PodFacts
+from prefect_tpu.infra.backends.jobset_facts import Facts, JobSetFacts, PodFacts, Said
 from prefect_tpu.infra.backends.jobset_symptoms import refusal
 from prefect_tpu.infra.state import Waiting
 
@@ -25,6 +25,8 @@ _WORDS = {
     "didn't satisfy existing pods anti-affinity rules": "are held by another slice",
     "didn't match pod affinity rules": "are outside its slice",
 }
+# A kubelet says the same in two states in turn, every few seconds: that it tried, and that it pauses.
+_PAUSE = re.compile(r'Back-off pulling image "[^"]*": (\w+): (.*)', re.DOTALL)
 _PART = re.compile(r"(\d+) (?:node\(s\) )?(.+)")
 _INSUFFICIENT = re.compile(r"Insufficient (\S+)")
 
@@ -106,9 +108,16 @@ def _starting(facts: Facts, pod: PodFacts) -> str | None:
     """Between its node and its container; None where that takes its usual moment."""
     said = pod.container.waiting
     if said is not None and said.message:
-        return f"host {pod.host} cannot start: {said}"
+        return f"host {pod.host} cannot start: {_pulled_in_vain(said)}"
     pulls = [event for event in facts.events_of("Pod", pod.name) if event.said.reason in ("Pulling", "Pulled")]
     newest = max(pulls, key=lambda event: event.at, default=None)
     if newest is not None and newest.said.reason == "Pulling":
         return f"host {pod.host} fetches its image"
     return None
+
+
+def _pulled_in_vain(said: Said) -> Said:
+    """The registry's answer alone, alike whether the kubelet tries or pauses."""
+    paused = _PAUSE.fullmatch(said.message)
+    reason, message = paused.groups() if paused else (said.reason, said.message)
+    return Said(reason=reason, message=message.rpartition("desc = ")[2])

@@ -117,3 +117,12 @@ def test_followers_that_are_refused_until_their_leader_has_its_node_are_no_reaso
 )
 def test_nothing_is_waited_for_once_all_have_begun_or_none_will(seen: Facts) -> None:
     assert waiting(seen) is None
+
+
+def test_an_image_that_cannot_be_pulled_is_told_once_whether_the_kubelet_tries_or_pauses() -> None:
+    answer = 'rpc error: code = NotFound desc = failed to resolve reference "x:1": not found'
+    tries = Said(reason="ErrImagePull", message=answer)
+    pauses = Said(reason="ImagePullBackOff", message=f'Back-off pulling image "x:1": ErrImagePull: {answer}')
+    told = [waiting(facts(pod(0, node="n0", container=ContainerFacts(waiting=said)))) for said in (tries, pauses)]
+    assert told[0] == told[1] and told[0] is not None
+    assert told[0].reason == 'host 0 cannot start: ErrImagePull: failed to resolve reference "x:1": not found'
