@@ -31,7 +31,8 @@ class Store:
     """The checkpoints of one attempt, and reading those of earlier ones."""
 
     def __init__(self, root: Storage, attempt: int, on_sealed: Callable[[int], None]) -> None:
-        if local_folder(root) is None:
+        self._is_cloud = local_folder(root) is None
+        if self._is_cloud:
             cloud.prepare()
         import orbax.checkpoint as ocp  # type: ignore[import-untyped]
 
@@ -52,7 +53,7 @@ class Store:
         if positions is not None:
             items["data"] = self._args.JsonSave({"hosts": positions})
         point = RestorePoint(attempt=self._attempt, step=step)
-        with self._told("written", point):
+        with self._told(point):
             self._orbax.save(self._where(point), args=self._args.Composite(**items))
         self._thread = threading.Thread(target=self._finish, args=(point,), name="seal", daemon=True)
         self._thread.start()
@@ -88,14 +89,8 @@ class Store:
         items = {"state": self._args.StandardRestore({_WHOLE: leaves.to_disk(state)})}
         if self._root.list(f"{seals.step_folder(point)}/data"):
             items["data"] = self._args.JsonRestore()
-        try:
-            with self._told("read", point):
-                found = self._orbax.restore(self._where(point), args=self._args.Composite(**items))
-        except ValueError as exc:
-            raise UsageError(
-                f"The checkpoint of step {point.step} (attempt {point.attempt}) does not fit the state given to"
-                f" restore(): {exc}. Give a state of the same structure and shapes, or start under another name."
-            ) from exc
+        with self._told_of_reading(point):
+            found = self._orbax.restore(self._where(point), args=self._args.Composite(**items))
         data = found["data"]["hosts"] if "data" in items else None
         return leaves.from_disk(state, found["state"][_WHOLE]), data
 
@@ -106,7 +101,7 @@ class Store:
     def _finish(self, point: RestorePoint) -> None:
         """In a thread: wait for Orbax's commit, which waits for all hosts, then seal."""
         try:
-            with self._told("written", point):
+            with self._told(point):
                 self._orbax.wait_until_finished()
                 if agreement.is_leader():
                     self._seal(point)
@@ -115,22 +110,37 @@ class Store:
             self._error = exc
 
     @contextmanager
-    def _told(self, what: str, point: RestorePoint) -> Iterator[None]:
+    def _told(self, point: RestorePoint) -> Iterator[None]:
         """A full disk, or a bucket that refuses, is no defect of the program, whatever Orbax calls it."""
         try:
             yield
         except Exception as exc:
-            if local_folder(self._root) is None:
-                why = cloud.refused(exc)
-            else:  # what cannot be read from a disk says so by itself, and seals have told of the rest
-                why = disk_refused(exc) if what == "written" else None
+            why = cloud.refused(exc) if self._is_cloud else disk_refused(exc)
             if why is None:
                 raise
             raise PlatformError(
-                f"The checkpoint {self._where(point)} could not be {what}: {why.said}."
-                f" {'The ones before it are as they were. ' * (what == 'written')}{why.remedy}, then run the job again"
-                " by the same name."
+                f"The checkpoint {self._where(point)} could not be written: {why.said}."
+                f" The ones before it are as they were. {why.remedy}, then run the job again by the same name."
             ) from exc
+
+    @contextmanager
+    def _told_of_reading(self, point: RestorePoint) -> Iterator[None]:
+        """A disk says by itself what it cannot read; of a bucket Orbax says it as of a state that does not fit."""
+        try:
+            yield
+        except Exception as exc:
+            why = cloud.refused(exc) if self._is_cloud else None
+            if why is not None:
+                raise PlatformError(
+                    f"The checkpoint {self._where(point)} could not be read: {why.said}. {why.remedy}, then run the job"
+                    " again by the same name."
+                ) from exc
+            if isinstance(exc, ValueError):
+                raise UsageError(
+                    f"The checkpoint of step {point.step} (attempt {point.attempt}) does not fit the state given to"
+                    f" restore(): {exc}. Give a state of the same structure and shapes, or start under another name."
+                ) from exc
+            raise
 
     def _seal(self, point: RestorePoint) -> None:
         import jax
