@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import difflib
 import os
 from pathlib import Path
@@ -15,7 +16,9 @@ from kubernetes.aio.config.kube_config import KubeConfigLoader, KubeConfigMerger
 
 from prefect_tpu.infra.errors import UsageError
 from prefect_tpu.infra.gcp.access import Access
+from prefect_tpu.infra.gcp.errors import Unavailable
 
+PLUGIN_SECONDS = 60.0  # for a credential plugin, which may ask the network
 _OTHERWISE = "name the cluster as gke://project/location/cluster, which needs no kubeconfig"
 
 
@@ -71,17 +74,24 @@ def _chosen(context: str | None, config: dict[str, Any], paths: tuple[Path, ...]
 
 
 def _access(loader: _Loader, configuration: Configuration, name: str) -> Access:
+    async def take() -> None:
+        try:
+            await loader.load_from_exec_plugin()
+        except (ConfigException, OSError) as exc:  # it has worked before: most often the network is away
+            raise Unavailable(
+                f"Cluster {name!r} cannot be asked: {exc}. Log in again, or {_OTHERWISE}.", is_unprocessed=True
+            ) from exc
+        configuration.api_key["BearerToken"] = loader.token
+
     async def refresh(_: Configuration) -> None:
         if loader.has_expiry:  # without, the plugin would be run for every request
-            await loader.load_from_exec_plugin()
-            configuration.api_key["BearerToken"] = loader.token
+            await take()
 
     async def renew() -> bool:
         if not loader.has_plugin or "BearerToken" not in configuration.api_key:
             return False
         loader.forget_expiry()
-        await loader.load_from_exec_plugin()
-        configuration.api_key["BearerToken"] = loader.token
+        await take()
         return True
 
     configuration.refresh_api_key_hook = refresh  # type: ignore[assignment]  # the library infers None
@@ -107,9 +117,13 @@ class _Loader(KubeConfigLoader):
             del self.exec_plugin_expiry
 
     async def load_from_exec_plugin(self) -> Any:
-        loaded = await super().load_from_exec_plugin()  # type: ignore[no-untyped-call]
-        if not loaded:
-            await self._say_why()
+        try:
+            async with asyncio.timeout(PLUGIN_SECONDS):
+                loaded = await super().load_from_exec_plugin()  # type: ignore[no-untyped-call]
+                if not loaded:
+                    await self._say_why()
+        except TimeoutError as exc:
+            raise ConfigException(f"its credential plugin did not answer within {PLUGIN_SECONDS:g} s") from exc
         return loaded
 
     async def _say_why(self) -> None:

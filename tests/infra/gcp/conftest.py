@@ -122,6 +122,11 @@ QUICK = Patience(
 
 
 @pytest.fixture
+def patience() -> Patience:
+    return QUICK
+
+
+@pytest.fixture
 def kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
     """Writes a kubeconfig with one context, `test`, and makes it the one that is read."""
 

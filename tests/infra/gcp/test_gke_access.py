@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import NameOID
 
 from prefect_tpu.infra.errors import PlatformError, UsageError
-from prefect_tpu.infra.gcp.errors import ClusterError
+from prefect_tpu.infra.gcp.errors import ClusterError, Unavailable
 from prefect_tpu.infra.gcp.gke_access import OVERRIDE, Endpoint, endpoint_of
 from prefect_tpu.infra.gcp.kubernetes import Kubernetes
 from prefect_tpu.infra.gcp.resources import NODES
@@ -112,6 +112,28 @@ async def test_a_token_is_renewed_before_it_expires(google: Any, api: Any, certi
         await cluster.get(NODES, "n")
         await cluster.get(NODES, "n")
     assert api.tokens == ["Bearer t1", "Bearer t2"]
+
+
+@pytest.mark.anyio
+async def test_whoever_gives_tokens_may_be_away_for_a_while(google: Any, api: Any, certificate: Path) -> None:
+    first, second = (google.json({"access_token": f"t{number}", "expires_in": 60}) for number in range(2))
+    google.on("POST", "/token", first, google.drop(), second)
+    google.on("GET", DESCRIBED, google.json(described(api, certificate)))
+    api.on("GET", NODE, api.json({}))
+    async with Kubernetes(CLUSTER) as cluster:
+        await cluster.get(NODES, "n")
+    assert api.tokens == ["Bearer t1"]
+
+
+@pytest.mark.anyio
+async def test_an_account_that_is_refused_a_token_is_not_waited_for(google: Any, api: Any, certificate: Path) -> None:
+    refused = google.json({"error": "invalid_grant", "error_description": "account was disabled"}, 400)
+    google.on("POST", "/token", google.json({"access_token": "t0", "expires_in": 60}), refused)
+    google.on("GET", DESCRIBED, google.json(described(api, certificate)))
+    async with Kubernetes(CLUSTER) as cluster:
+        with pytest.raises(PlatformError, match="no access token: .*account was disabled.*login") as caught:
+            await cluster.get(NODES, "n")
+    assert not isinstance(caught.value, Unavailable) and len(google.asked("POST", "/token")) == 2
 
 
 @pytest.mark.anyio

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,9 @@ from typing import Any
 import pytest
 
 from prefect_tpu.infra.errors import UsageError
-from prefect_tpu.infra.gcp.errors import Unauthorized
+from prefect_tpu.infra.gcp.errors import Unauthorized, Unavailable
 from prefect_tpu.infra.gcp.kubernetes import Kubernetes
+from prefect_tpu.infra.gcp.patience import Patience
 from prefect_tpu.infra.gcp.resources import NODES
 
 pytestmark = [
@@ -25,10 +27,12 @@ NODE = "/api/v1/nodes/n"
 Write = Callable[..., Path]
 
 PLUGIN = """
-import json, pathlib
+import json, pathlib, sys
 counter = pathlib.Path({counter!r})
 number = len(counter.read_text()) if counter.exists() else 0
 counter.write_text("x" * (number + 1))
+if number in {fails}:
+    sys.exit("no network")
 status = {{"token": f"token-{{number}}", **{status}}}
 print(json.dumps({{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": status}}))
 """
@@ -38,10 +42,10 @@ print(json.dumps({{"apiVersion": "client.authentication.k8s.io/v1", "kind": "Exe
 def plugin(tmp_path: Path) -> Callable[..., dict[str, Any]]:
     """A user whose credentials come from a program: each run gives another token."""
 
-    def make(expires_in: timedelta | None = None) -> dict[str, Any]:
+    def make(expires_in: timedelta | None = None, fails: Collection[int] = ()) -> dict[str, Any]:
         expiry = {} if expires_in is None else {"expirationTimestamp": f"{datetime.now(UTC) + expires_in:%FT%TZ}"}
         script = tmp_path / "plugin.py"
-        script.write_text(PLUGIN.format(counter=str(tmp_path / "runs"), status=json.dumps(expiry)))
+        script.write_text(PLUGIN.format(counter=str(tmp_path / "runs"), status=json.dumps(expiry), fails=fails))
         return {"exec": exec_of(sys.executable, str(script))}
 
     return make
@@ -140,3 +144,23 @@ async def test_a_plugin_is_run_again_when_its_token_is_not_accepted(
         with pytest.raises(Unauthorized, match="Log in again"):
             await cluster.get(NODES, "n")
     assert server.tokens == [f"Bearer token-{number}" for number in (0, 0, 1, 1, 2)]
+
+
+async def test_a_plugin_may_fail_for_a_while_once_it_has_worked(
+    server: Any, kubeconfig: Write, plugin: Callable[..., dict[str, Any]], patience: Patience
+) -> None:
+    kubeconfig(server.url, plugin(timedelta(minutes=1), fails=(1, 2)))  # a failed run, and another that tells why
+    server.on("GET", NODE, server.json({}))
+    async with Kubernetes(patience=patience) as cluster:
+        await cluster.get(NODES, "n")
+    assert server.tokens == ["Bearer token-3"]
+
+
+async def test_a_plugin_that_fails_for_good_is_said(
+    server: Any, kubeconfig: Write, plugin: Callable[..., dict[str, Any]], patience: Patience
+) -> None:
+    kubeconfig(server.url, plugin(timedelta(minutes=1), fails=range(1, 999)))
+    async with Kubernetes(patience=replace(patience, retry=0.5)) as cluster:
+        with pytest.raises(Unavailable, match="Cluster 'test' cannot be asked: .*no network'. Log in again, or name"):
+            await cluster.get(NODES, "n")
+    assert server.tokens == []
