@@ -92,13 +92,13 @@ class _Reader:
         if stamped is None:
             return line
         time = stamped["second"], float(f"0{stamped['fraction'] or '.0'}")
-        if time < self._last:
+        if self._to_skip > 0 and time <= self._last:
+            self._to_skip -= time == self._last
             return None
-        if time == self._last and self._to_skip > 0:
-            self._to_skip -= 1
-            return None
-        self._read_of_last = self._read_of_last + 1 if time == self._last else 1
-        self._last, self._to_skip = time, 0
+        self._to_skip = 0
+        if time >= self._last:  # two streams of a container are not stamped in the order in which they are written
+            self._read_of_last = self._read_of_last + 1 if time == self._last else 1
+            self._last = time
         return stamped["text"]
 
     def _call(self) -> Call:

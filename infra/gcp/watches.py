@@ -152,7 +152,7 @@ class _Watcher:
         opened = asyncio.get_running_loop().time()
         async for line in self._lines:
             self._has_heard = True
-            if (snapshot := self._apply(json.loads(line))) is not None:
+            if (snapshot := self._apply(self._event(line))) is not None:
                 return snapshot
         await self.close()
         if not self._has_heard and asyncio.get_running_loop().time() - opened < self._connection.patience.watch / 2:
@@ -172,6 +172,13 @@ class _Watcher:
                 "timeoutSeconds": str(max(1, round(self._connection.patience.watch))),
             },
         )
+
+    def _event(self, line: bytes) -> dict[str, Any]:
+        """One line. Whatever stands between us and the API server may end a stream in the middle of one."""
+        try:
+            return dict(json.loads(line))
+        except ValueError as exc:
+            raise Unavailable(f"The watch of {self._call().object} broke off within an event.") from exc
 
     def _apply(self, event: dict[str, Any]) -> Snapshot | None:
         """The new snapshot, or `None` for a bookmark, which only says how far the watch has come."""

@@ -24,7 +24,7 @@ def at(second: int, fraction: str, text: str) -> str:
 
 async def test_lines_come_without_their_times(server: Any, cluster: Kubernetes) -> None:
     server.on("GET", PATH, server.stream(at(1, ".5", "one"), at(1, ".25", ""), at(2, "", "  two\r")))
-    assert await lines(cluster, container="train", tail=3, since_seconds=60, previous=True) == ["one", "  two\r"]
+    assert await lines(cluster, container="train", tail=3, since_seconds=60, previous=True) == ["one", "", "  two\r"]
     query = {"container": "train", "tailLines": "3", "sinceSeconds": "60", "previous": "true", "timestamps": "true"}
     assert [asked for asked, _ in server.asked("GET")] == [query]
 
@@ -37,6 +37,12 @@ async def test_a_broken_connection_goes_on_after_the_last_line(server: Any, clus
     asked = [query for query, _ in server.asked("GET")]
     again = {"follow": "true", "timestamps": "true", "sinceTime": "2026-01-01T00:00:01Z"}
     assert asked == [{"follow": "true", "timestamps": "true", "tailLines": "9"}, again, again]
+
+
+async def test_lines_that_are_stamped_out_of_order_are_not_lost(server: Any, cluster: Kubernetes) -> None:
+    written = [at(1, ".2", "out"), at(1, ".1", "error"), at(1, ".3", "out again")]
+    server.on("GET", PATH, server.stream(*written, then="break"), server.stream(*written, at(1, ".2", "late")))
+    assert await lines(cluster, follow=True) == ["out", "error", "out again", "late"]
 
 
 async def test_silence_is_no_end(server: Any, cluster: Kubernetes) -> None:

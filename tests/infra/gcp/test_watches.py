@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from contextlib import aclosing
 from pathlib import Path
@@ -95,6 +96,20 @@ async def test_a_broken_connection_is_made_anew_without_a_list(
     snapshot, _ = await first_where(cluster, has("b"))
     assert names(snapshot.objects) == ["a", "b"]
     assert watched_from(server) == ["5", "6", "6"]
+
+
+async def test_half_an_event_is_none(server: Any, cluster: Kubernetes, make_pod: Make) -> None:
+    whole = event("ADDED", make_pod("b", "7"))
+    server.on(
+        "GET",
+        PATH,
+        server.items(version="5"),
+        server.stream(event("ADDED", make_pod("a", "6")), json.dumps(whole)[:40]),
+        server.stream(whole, then="silence"),
+    )
+    snapshot, _ = await first_where(cluster, has("b"))
+    assert names(snapshot.objects) == ["a", "b"]
+    assert watched_from(server) == ["5", "6"]
 
 
 async def test_a_silent_connection_is_given_up(server: Any, cluster: Kubernetes, make_pod: Make) -> None:
