@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from gcs import Gcs
 
 from prefect_tpu.infra import seals
 from prefect_tpu.infra.contract import read_json, write_json
 from prefect_tpu.infra.layout import checkpoint_seal
 from prefect_tpu.infra.plan import RestorePoint
-from prefect_tpu.infra.storage import LocalStorage
+from prefect_tpu.infra.storage import LocalStorage, Storage, open_storage
 
 
 def written(root: Path, attempt: int, step: int) -> RestorePoint:
@@ -81,3 +83,63 @@ def test_a_seal_of_a_release_without_sums_counts_by_its_sizes(root: Path) -> Non
     assert seals.flaw(LocalStorage(root), point) is None
     (root / "1/10/state/array").write_bytes(b"1234")
     assert seals.flaw(LocalStorage(root), point) is not None
+
+
+@pytest.fixture
+def in_bucket(bucket: str) -> Storage:
+    return open_storage(f"{bucket}/job/checkpoints")
+
+
+def put(root: Storage, attempt: int, step: int) -> RestorePoint:
+    root.put(f"{attempt}/{step}/state/array", b"12345")
+    root.put(f"{attempt}/{step}/state/other", b"")
+    return RestorePoint(attempt=attempt, step=step)
+
+
+def test_in_a_bucket_a_look_is_enough_to_know(in_bucket: Storage, gcs: Gcs) -> None:
+    older, newer, unsealed = put(in_bucket, 1, 10), put(in_bucket, 2, 20), put(in_bucket, 2, 30)
+    for point in (older, newer):
+        assert seals.seal(in_bucket, point, devices=4)
+    assert not seals.seal(in_bucket, newer)
+    in_bucket.put("2/21.sealed.json.bak", b"")
+    in_bucket.put("x/5.sealed.json", b"")
+    with gcs.watched() as requests:
+        assert seals.newest_whole(in_bucket) == newer
+        assert not seals.is_whole(in_bucket, unsealed)
+    assert [r.target for r in requests if r.query.get("alt") == "media" and "sealed" not in r.target] == []
+    in_bucket.put("2/20/state/array", b"12344")
+    assert not seals.is_whole(in_bucket, newer)
+    assert seals.flaw(in_bucket, newer) == "state/array is missing or was changed after it was sealed."
+    assert seals.newest_whole(in_bucket) == older
+
+
+@pytest.mark.parametrize(
+    "tear",
+    [
+        lambda root: root.delete("1/10/state/other"),
+        lambda root: root.delete_folder("1/10"),
+        lambda root: root.put("1/10/state/array", b"123456"),
+        lambda root: root.put("1/10.sealed.json", b"{"),
+        lambda root: root.delete("1/10.sealed.json"),
+    ],
+)
+def test_in_a_bucket_what_is_torn_does_not_count(in_bucket: Storage, tear: Callable[[Storage], None]) -> None:
+    point = put(in_bucket, 1, 10)
+    seals.seal(in_bucket, point)
+    tear(in_bucket)
+    assert not seals.is_whole(in_bucket, point)
+    assert seals.newest_whole(in_bucket) is None
+
+
+def test_a_job_that_was_copied_between_disk_and_bucket_counts_by_its_sizes(in_bucket: Storage, root: Path) -> None:
+    disk = LocalStorage(root)
+    for home, other in ((in_bucket, disk), (disk, in_bucket)):
+        for storage in (home, other):
+            storage.delete_folder("1")
+        point = put(home, 1, 10)
+        seals.seal(home, point)
+        for name in home.list("1"):
+            other.put(name, home.get(name) or b"")
+        assert seals.flaw(other, point) is None
+        other.put("1/10/state/array", b"1234")
+        assert seals.flaw(other, point) is not None
