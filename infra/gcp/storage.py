@@ -47,6 +47,10 @@ def _client(emulator: str) -> google_storage.Client:
     return google_storage.Client(project=None)  # a project is needed for making buckets only
 
 
+class _Absent(Exception):
+    """Nothing has that name, and no file is left for it."""
+
+
 class LauncherObjects:
     """`Objects` of one bucket."""
 
@@ -87,11 +91,14 @@ class LauncherObjects:
                 raise
 
     def fetch(self, name: str, file: Path) -> bool:
-        if self.look(name) is None:  # else the file would be made before it is known that there is nothing
-            return False
-        with replacing(file) as target, self._told("read", name):
-            self._bucket.blob(name).download_to_file(target, **self._again)
-        return True
+        # Told of inside: what the network raises is an OSError too, and would be taken for the disk's.
+        with suppress(_Absent), replacing(file) as target, self._told("read", name):
+            try:
+                self._bucket.blob(name).download_to_file(target, **self._again)
+            except NotFound as exc:
+                raise _Absent from exc
+            return True
+        return False
 
     def look(self, name: str) -> Item | None:
         with self._told("read", name):

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from prefect_tpu.infra.content import manifest_name
 from prefect_tpu.infra.contract import Scratch
-from prefect_tpu.infra.errors import PlatformError
 from prefect_tpu.infra.host import payload
 from prefect_tpu.infra.host.assignment import Assignment
 from prefect_tpu.infra.host.environment import HOME, TEMPORARY
@@ -34,13 +32,11 @@ def lay_out(given: Assignment) -> Path:
 
 
 def _fetch_data(given: Assignment) -> None:
-    from prefect_tpu.infra.host.data import download_data  # only where data lies in a bucket
+    from prefect_tpu.infra.host.data import NotStaged, download_data  # only where data lies in a bucket
 
     everything = open_on_host(given.plan.output.rpartition("/")[0])  # data lies beside the jobs of an output
     for sha256 in sorted(set(given.plan.data.values())):
         try:
             download_data(everything, sha256, given.scratch / Scratch.DATA / sha256)
-        except PlatformError as exc:
-            if everything.get(manifest_name(sha256)) is None:  # not an outage: another try finds no more
-                raise payload.PayloadRefused(str(exc)) from exc
-            raise
+        except NotStaged as exc:
+            raise payload.PayloadRefused(str(exc)) from exc

@@ -17,6 +17,10 @@ from prefect_tpu.infra.storage import Storage
 _AT_ONCE = 8
 
 
+class NotStaged(PlatformError):
+    """What was staged is not there any more, or not as it was: another try finds no more."""
+
+
 def download_data(storage: Storage, sha256: str, folder: Path) -> None:
     """Lay staged data down in a folder of this host, its manifest beside it as `<folder>.json`.
 
@@ -28,16 +32,15 @@ def download_data(storage: Storage, sha256: str, folder: Path) -> None:
         folder: where its files come to lie; a file lies in it under its name.
 
     Raises:
-        PlatformError: the data is not staged or not what it was, or the disk does not take it.
+        NotStaged: the data is not there, or not what it was.
+        PlatformError: it cannot be read, or the disk does not take it.
     """
     beside = folder.with_name(f"{folder.name}.json")
     if beside.exists():  # written last
         return
     raw = storage.get(manifest_name(sha256))
     if raw is None:
-        raise PlatformError(
-            f"Data {storage.where(layout.data(sha256))} is not staged. Start the job again to stage it."
-        )
+        raise NotStaged(f"Data {storage.where(layout.data(sha256))} is not staged. Start the job again to stage it.")
     manifest = read_manifest(raw, f"The manifest of data {sha256}")
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -56,7 +59,7 @@ def _fetch(storage: Storage, sha256: str, folder: Path, *, is_folder: bool) -> N
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         digests = dict(zip(names, pool.map(lambda name: _fetch_file(where, name, folder / name), names), strict=True))
     if content_hash(digests, is_folder=is_folder) != sha256:
-        raise PlatformError(
+        raise NotStaged(
             f"Data {where.url} is not what was staged: somebody changed it. Start the job again to stage it anew."
         )
 
@@ -64,8 +67,6 @@ def _fetch(storage: Storage, sha256: str, folder: Path, *, is_folder: bool) -> N
 def _fetch_file(storage: Storage, name: str, file: Path) -> str:
     """Its SHA-256, of what lies on this disk now."""
     if not storage.get_file(name, file):
-        raise PlatformError(
-            f"Data {storage.where(name)} was deleted while it was read. Start the job again to stage it."
-        )
+        raise NotStaged(f"Data {storage.where(name)} was deleted while it was read. Start the job again to stage it.")
     with file.open("rb") as content:
         return hashlib.file_digest(content, "sha256").hexdigest()

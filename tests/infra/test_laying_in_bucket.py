@@ -12,8 +12,8 @@ import pytest
 from gcs import Gcs
 
 from prefect_tpu.infra import layout
-from prefect_tpu.infra.errors import PlatformError, UsageError
-from prefect_tpu.infra.host.data import download_data
+from prefect_tpu.infra.errors import UsageError
+from prefect_tpu.infra.host.data import NotStaged, download_data
 from prefect_tpu.infra.staging import measure, stage
 from prefect_tpu.infra.storage import Storage, open_on_host, open_storage
 
@@ -85,7 +85,7 @@ def test_what_was_cut_short_goes_on_where_it_was(folder: Path, output: str, gcs:
     storage = open_storage(output)
     storage.delete(f"{layout.data(staged.sha256)}.json")
     storage.delete(f"{layout.data(staged.sha256)}/a.csv")
-    with pytest.raises(PlatformError, match=r"is not staged\. Start the job again"):
+    with pytest.raises(NotStaged, match=r"is not staged\. Start the job again"):
         download_data(open_on_host(output), staged.sha256, tmp_path / "host")
     with gcs.watched() as requests:
         assert stage(str(folder), output).copied
@@ -109,7 +109,7 @@ def test_data_that_somebody_touched_is_refused_by_a_host_and_laid_down_again(
 ) -> None:
     staged = stage(str(folder), output)
     HARM[harm](open_storage(output), layout.data(staged.sha256))
-    with pytest.raises(PlatformError, match="is not what was staged: somebody changed it"):
+    with pytest.raises(NotStaged, match="is not what was staged: somebody changed it"):
         download_data(open_on_host(output), staged.sha256, tmp_path / "host" / "data")
     assert list((tmp_path / "host").iterdir()) == []
     assert stage(str(folder), output).copied

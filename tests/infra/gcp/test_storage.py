@@ -100,9 +100,30 @@ def test_a_bucket_that_is_missing_is_named_and_not_taken_for_an_empty_one(
             ask()
 
 
+def test_a_file_is_asked_for_once_and_nothing_is_left_where_it_is_not_there(
+    storage: BucketStorage, gcs: Gcs, tmp_path: Path
+) -> None:
+    storage.put("a", b"1")
+    with gcs.watched() as requests:
+        assert storage.get_file("a", tmp_path / "a")
+    assert len(requests) == 1
+    assert not storage.get_file("b", tmp_path / "b")
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
 def test_what_stays_out_of_reach_is_given_up(storage: BucketStorage, gcs: Gcs) -> None:
     with gcs.trouble(code=503, times=10_000), pytest.raises(PlatformError, match=r"Could not read .*/job/a: "):
         open_bucket(storage.url, SHORT.with_timeout(0.2)).get("a")
+
+
+def test_a_file_that_does_not_come_is_the_network_s_doing_and_leaves_none(
+    storage: BucketStorage, gcs: Gcs, tmp_path: Path
+) -> None:
+    storage.put("a", b"12345" * 1000)
+    impatient = open_bucket(storage.url, SHORT.with_timeout(0.2))
+    with gcs.trouble(code=0, times=10_000), pytest.raises(PlatformError, match=r"Could not read .*/job/a: .*reached"):
+        impatient.get_file("a", tmp_path / "a")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_without_credentials_it_says_how_to_log_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

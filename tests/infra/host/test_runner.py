@@ -14,6 +14,7 @@ from prefect_tpu.infra import layout, staging
 from prefect_tpu.infra.contract import Env, ExitCode, Stage, StopReason, write_json
 from prefect_tpu.infra.packing import pack_function
 from prefect_tpu.infra.scratch import HostProgress, read_log
+from prefect_tpu.infra.storage import open_storage
 
 WaitUntil = Callable[..., None]
 
@@ -217,6 +218,17 @@ def test_data_that_is_not_there_is_no_error_of_the_program(pods: Any, gcs: Any, 
     assert pod.wait() == ExitCode.PAYLOAD_REFUSED
     assert pod.last_words.error is not None and "is not staged" in pod.last_words.error.message
     assert pod.last_words == pods.record()
+
+
+def test_data_that_is_not_what_was_staged_is_not_tried_again(pods: Any, gcs: Any, bucket: str) -> None:
+    pods.output = bucket
+    words = pods.folder / "words.txt"
+    words.write_text("apple")
+    sha256 = staging.stage(str(words), bucket).sha256
+    open_storage(bucket).put(f"{layout.data(sha256)}/words.txt", b"bread")
+    pod = pods.start(pods.send(SPEAKS, data={"words": sha256}), **gcs.environment)
+    assert pod.wait() == ExitCode.PAYLOAD_REFUSED
+    assert pod.last_words.error is not None and "somebody changed it" in pod.last_words.error.message
 
 
 def test_a_plan_that_is_gone_from_its_bucket_is_refused(pods: Any, gcs: Any, bucket: str) -> None:
