@@ -18,7 +18,7 @@ from objects import Namespace
 POD_VARIABLE = "PREFECT_TPU_POD_VENV"
 CLONE = Path(__file__).resolve().parents[2]
 PREFIX = "prefect-tpu-cluster-"  # of a session's folder; its process follows
-PATIENCE = 60.0
+PATIENCE = 180.0
 LOOK_SECONDS = 0.05
 
 

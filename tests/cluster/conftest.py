@@ -39,7 +39,7 @@ sys.path.append(str(Path(__file__).parent))  # tests are no package; these modul
 from cluster import PREFIX, Cluster, running_cluster, sweep  # noqa: E402
 from control_plane import ApiError, quick_folder  # noqa: E402
 
-PATIENCE = 60.0  # seconds until what was waited for counts as missing
+PATIENCE = 180.0  # seconds until what was waited for counts as missing; a busy machine takes long
 LOOK_SECONDS = 0.05
 T = TypeVar("T")
 

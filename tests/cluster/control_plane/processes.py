@@ -15,7 +15,7 @@ import urllib3
 
 from control_plane.api import ApiError
 
-PATIENCE = 60.0  # seconds until a program counts as not coming up
+PATIENCE = 180.0  # seconds until a program counts as not coming up; a busy machine takes long
 LOOK_SECONDS = 0.05
 LAST_CHARACTERS = 4000  # of a log, in an error
 HARMLESS_TO_KILL = ("etcd", "kube-apiserver")  # they hold nothing, and a polite end of theirs takes seconds
