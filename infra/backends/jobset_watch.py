@@ -201,6 +201,7 @@ class Watching:
 
     async def _look_around(self) -> None:
         """Who is on nodes like ours, as long as something of ours has no node."""
+        await self._knows_nodes.wait()
         while True:
             if self._pods.is_waiting_for_node:
                 pods = await self._others()

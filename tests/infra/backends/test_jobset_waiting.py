@@ -98,10 +98,16 @@ def test_what_is_waited_for(seen: Facts, reason: str) -> None:
     assert found is not None and found.reason == reason
 
 
-def test_followers_that_are_refused_until_their_leader_has_its_node_are_no_reason() -> None:
-    refused = event(
-        "Job", "j-1-s-0", "FailedCreate", "Error creating: follower pod node selector for topology domain not found"
-    )
+@pytest.mark.parametrize(
+    "said",
+    [
+        "follower pod node selector for topology domain not found. missing selector: cloud.google.com/gke-nodepool",
+        "leader pod not yet scheduled, not creating follower pod. this is an expected, transient error",
+    ],
+)
+def test_followers_that_are_refused_until_their_leader_has_its_node_are_no_reason(said: str) -> None:
+    message = f'Error creating: admission webhook "vpod.kb.io" denied the request: {said}'
+    refused = event("Job", "j-1-s-0", "FailedCreate", message)
     found = waiting(facts(events=(refused,)))
     assert found is not None and found.reason == "0 of 2 hosts have started"
 
