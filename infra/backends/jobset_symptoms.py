@@ -24,7 +24,9 @@ UNHEARD_SECONDS = 60.0  # a kubelet that restarts is heard again within it
 UNCONFIRMED_SECONDS = 2.0  # of a pod that is being deleted on a node that is not heard of
 
 # Followers are refused until their leader has its node; the Job controller says so for each healthy exclusive JobSet.
-FOLLOWERS_WAIT = "follower pod node selector"
+# It has no reason of its own: "follower pod node selector … not found", "leader pod not yet scheduled, not creating
+# follower pod".
+FOLLOWERS_WAIT = "follower pod"
 _QUOTA = "exceeded quota"  # the API server has no reason of its own for it
 _NEVER_PULLED = {"InvalidImageName": 0.0, "ErrImageNeverPull": 0.0}
 _PULL = {"ErrImagePull": PULL_SECONDS, "ImagePullBackOff": PULL_SECONDS, "RegistryUnavailable": PULL_SECONDS}
