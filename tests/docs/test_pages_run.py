@@ -9,12 +9,13 @@ from page_blocks import blocks
 from reader import PAGES, Reader, page_id
 
 EXECUTED = [page for page in PAGES if any(block.is_executed for block in blocks(page))]
+NEED_CLUSTER = [page for page in EXECUTED if any(block.needs_cluster for block in blocks(page))]  # tests/cluster does
 NEED_SERVER = [page for page in EXECUTED if any(block.needs_server for block in blocks(page))]
 
 
 @pytest.mark.slices
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("page", [page for page in EXECUTED if page not in NEED_SERVER], ids=page_id)
+@pytest.mark.parametrize("page", [page for page in EXECUTED if page not in NEED_SERVER + NEED_CLUSTER], ids=page_id)
 def test_page(page: Path, reader: Reader) -> None:
     follow(page, reader)
 
