@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from prefect_tpu.infra import layout
 from prefect_tpu.infra.gcp.ownership import short_hash
+from prefect_tpu.infra.pod_checks import OWN_FOLDER
 
 # One letter, for the sake of the largest slice: the addresses of its 2,304 hosts are one environment variable of
 # libtpu's, and Linux takes no more than 128 KiB for one.
@@ -15,10 +16,9 @@ SLICES = "s"
 CONTAINER = "host"
 COORDINATOR_PORT = 8482  # where the hosts of an attempt meet: said to them, so that no default matters
 ARCHIVE_FILE = "host.pyz"
-ARCHIVE_FOLDER = "/prefect-tpu/host"  # in the container: what hosts run, read-only
-SCRATCH_FOLDER = "/prefect-tpu/scratch"  # on the node's disk, gone with the pod
+ARCHIVE_FOLDER = f"{OWN_FOLDER}/host"  # in the container: what hosts run, read-only
+SCRATCH_FOLDER = f"{OWN_FOLDER}/scratch"  # on the node's disk, gone with the pod
 TERMINATION_MESSAGE = "/dev/termination-log"
-OWN_FOLDERS = (ARCHIVE_FOLDER, SCRATCH_FOLDER, "/dev/shm")
 
 
 def host_addresses(job: str, attempt: int, slices: int, hosts_per_slice: int) -> tuple[str, ...]:

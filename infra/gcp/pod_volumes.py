@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from prefect_tpu.infra.gcp import names
+from prefect_tpu.infra.pod_checks import SHARED_MEMORY
 from prefect_tpu.infra.pods import PodSettings
 
 FUSE_DRIVER = "gcsfuse.csi.storage.gke.io"
@@ -41,7 +42,7 @@ def folders(pods: PodSettings, archive_name: str) -> tuple[Folder, ...]:
             is_read_only=True,
         ),
         Folder(name="prefect-tpu-scratch", path=names.SCRATCH_FOLDER, source={"emptyDir": {}}),
-        Folder(name="prefect-tpu-shm", path="/dev/shm", source=_empty(pods.shared_memory, in_memory=True)),
+        Folder(name="prefect-tpu-shm", path=SHARED_MEMORY, source=_empty(pods.shared_memory, in_memory=True)),
         *(
             Folder(
                 name=f"volume-{number}",

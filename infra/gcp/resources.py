@@ -63,11 +63,9 @@ def _kueue(plural: str, kind: str, *, is_namespaced: bool = True) -> Resource:
 
 PODS = _core("pods", "Pod")
 EVENTS = _core("events", "Event")
-SERVICES = _core("services", "Service")
 CONFIG_MAPS = _core("configmaps", "ConfigMap")
 SECRETS = _core("secrets", "Secret")
 SERVICE_ACCOUNTS = _core("serviceaccounts", "ServiceAccount")
-RESOURCE_QUOTAS = _core("resourcequotas", "ResourceQuota")
 NODES = _core("nodes", "Node", is_namespaced=False)
 NAMESPACES = _core("namespaces", "Namespace", is_namespaced=False)
 JOBS = Resource(group="batch", versions=("v1",), plural="jobs", kind="Job")
@@ -75,17 +73,6 @@ JOBSETS = Resource(group="jobset.x-k8s.io", versions=("v1alpha2",), plural="jobs
 WORKLOADS = _kueue("workloads", "Workload")
 LOCAL_QUEUES = _kueue("localqueues", "LocalQueue")
 CLUSTER_QUEUES = _kueue("clusterqueues", "ClusterQueue", is_namespaced=False)
-RESOURCE_FLAVORS = _kueue("resourceflavors", "ResourceFlavor", is_namespaced=False)
-PROVISIONING_REQUESTS = Resource(
-    group="autoscaling.x-k8s.io",
-    versions=("v1", "v1beta1"),
-    plural="provisioningrequests",
-    kind="ProvisioningRequest",
-)
-POD_TEMPLATES = _core("podtemplates", "PodTemplate")
-PRIORITY_CLASSES = Resource(
-    group="scheduling.k8s.io", versions=("v1",), plural="priorityclasses", kind="PriorityClass", is_namespaced=False
-)
 DEPLOYMENTS = Resource(group="apps", versions=("v1",), plural="deployments", kind="Deployment")
 CUSTOM_RESOURCES = Resource(
     group="apiextensions.k8s.io",

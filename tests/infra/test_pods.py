@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from prefect_tpu.infra.errors import UsageError
-from prefect_tpu.infra.gcp.names import OWN_FOLDERS
+from prefect_tpu.infra.gcp.names import ARCHIVE_FOLDER, SCRATCH_FOLDER
 from prefect_tpu.infra.job import SliceJob
 from prefect_tpu.infra.pods import PodSettings, in_pods, pod_settings
 
@@ -143,6 +143,6 @@ def test_whoever_speaks_of_pods_wants_a_cluster() -> None:
 
 
 def test_the_folders_that_are_ours_are_refused() -> None:
-    for folder in OWN_FOLDERS:
+    for folder in (ARCHIVE_FOLDER, SCRATCH_FOLDER, "/dev/shm"):
         with pytest.raises(UsageError, match="prefect-tpu's own"):
             PodSettings(image="python", volumes={folder: "empty"})
