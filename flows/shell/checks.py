@@ -11,6 +11,14 @@ from prefect_tpu.infra.checks import Check, Look, warn
 PATIENCE_SECONDS = 15.0  # for all checks together: a disk or a server that does not answer must not hold a person up
 
 
+THREAD = "doctor looks"
+
+
+def is_looking() -> bool:
+    """Whether a check still hangs: an interpreter that ends meanwhile may abort in the midst of its libraries."""
+    return any(thread.name == THREAD for thread in threading.enumerate())
+
+
 def look_at_all(looks: Mapping[str, Look], patience: float = PATIENCE_SECONDS) -> Sequence[Check]:
     """All checks side by side, in their order; one that does not answer in time, or breaks, says so itself."""
     answers: dict[str, Check] = {}
@@ -25,7 +33,7 @@ def look_at_all(looks: Mapping[str, Look], patience: float = PATIENCE_SECONDS) -
 
     give_up = time.monotonic() + patience
     for name, look in looks.items():  # threads that end with this process, whatever they wait for
-        threading.Thread(target=answer, args=(name, look), daemon=True).start()
+        threading.Thread(target=answer, args=(name, look), name=THREAD, daemon=True).start()
     for event in done.values():
         event.wait(max(0.0, give_up - time.monotonic()))
     late = f"did not answer within {patience:.0f} s"

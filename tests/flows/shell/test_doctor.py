@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from prefect_tpu.flows.shell import machine_checks, prefect_checks
-from prefect_tpu.flows.shell.checks import look_at_all
+from prefect_tpu.flows.shell.checks import is_looking, look_at_all
 from prefect_tpu.flows.shell.doctor import shown
 from prefect_tpu.infra.checks import Check, Verdict, at_least, fail, ok
 
@@ -26,6 +26,7 @@ def test_checks_answer_in_their_order_and_none_holds_up_the_others() -> None:
     found = look_at_all(looks, patience=0.3)
     assert [(check.name, check.verdict) for check in found] == [("slow", "warn"), ("broken", "warn"), ("good", "ok")]
     assert "did not answer within" in found[0].found and "division by zero" in found[1].found
+    assert is_looking()
     never.set()
 
 
