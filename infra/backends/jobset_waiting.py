@@ -59,8 +59,8 @@ def _reasons(facts: Facts, jobset: JobSetFacts, begun: int) -> Iterator[str]:
             )
     for host in range(facts.hosts):
         pod = facts.pod(host)
-        if pod is not None and not pod.has_begun and pod.node and (said := _starting(facts, pod)):
-            yield said
+        if pod is not None and not pod.has_begun and pod.node and (starts := _starting(facts, pod)):
+            yield starts
         if pod is not None and not pod.node and pod.unschedulable:
             yield f"host {host}: {scheduler_says(facts, pod.unschedulable)}"
     yield f"{begun} of {facts.hosts} hosts have started"
