@@ -61,12 +61,15 @@ def consequences(facts: Facts) -> frozenset[int]:
     return frozenset(host for host in range(facts.hosts) if _is_consequence(facts, host, cleared, somebody_ended))
 
 
-def was_deleted_by_hand(facts: Facts, pod: PodFacts) -> bool:
-    """Whether somebody deleted this pod while its JobSet stood, and no disruption was announced."""
+def was_deleted_by_hand(facts: Facts, pod: PodFacts, told: frozenset[int]) -> bool:
+    """Whether somebody deleted this pod while its JobSet stood, and no disruption was announced.
+
+    told: the `consequences`, which nobody deleted by hand.
+    """
     jobset = facts.jobset
     if jobset is None or jobset.is_suspended or jobset.is_deleting or jobset.is_complete or pod.disruption:
         return False
-    return pod.is_deleting and pod.host not in consequences(facts)
+    return pod.is_deleting and pod.host not in told
 
 
 def _of_container(said: Said) -> str:

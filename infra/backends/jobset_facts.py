@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from prefect_tpu.infra.contract import HostRecord
@@ -176,13 +176,21 @@ class Facts:
     events: tuple[EventFacts, ...] = ()
     workload: WorkloadFacts | None = None
     outputs: Mapping[int, OutputFacts] = field(default_factory=dict)
+    _pods_by_host: Mapping[int, list[PodFacts]] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        """The largest slice has thousands of hosts, and each is asked for many times a look."""
+        by_host: dict[int, list[PodFacts]] = {}
+        for pod in self.pods:
+            by_host.setdefault(pod.host, []).append(pod)
+        object.__setattr__(self, "_pods_by_host", by_host)
 
     @property
     def hosts_per_slice(self) -> int:
         return self.hosts // self.slices
 
-    def pods_of(self, host: int) -> list[PodFacts]:
-        return [pod for pod in self.pods if pod.host == host]
+    def pods_of(self, host: int) -> Sequence[PodFacts]:
+        return self._pods_by_host.get(host, ())
 
     def pod(self, host: int) -> PodFacts | None:
         """The newest."""

@@ -27,7 +27,7 @@ def view(facts: Facts, lasting: Lasting) -> Observation:
     wrong = unbearable(facts, lasting)
     shown = {found.host: found for found in wrong if found.host is not None}
     told = consequences(facts)
-    hosts = tuple(_host(facts, host, host in told, shown.get(host)) for host in range(facts.hosts))
+    hosts = tuple(_host(facts, host, told, shown.get(host)) for host in range(facts.hosts))
     is_over = all(host.has_ended for host in hosts)
     has_said_all = all(host.record is not None and host.cause is None for host in hosts)
     return Observation(
@@ -72,7 +72,7 @@ def _has_begun(facts: Facts) -> bool:
     return any(pod.has_begun for pod in facts.pods) or any(output.has_started for output in facts.outputs.values())
 
 
-def _host(facts: Facts, host: int, is_consequence: bool, shown: Symptom | None) -> HostObservation:
+def _host(facts: Facts, host: int, told: frozenset[int], shown: Symptom | None) -> HostObservation:
     pod, output = facts.pod(host), facts.outputs.get(host, OutputFacts())
     phase = HostPhase.ENDED if shown and shown.is_end else _phase(facts, pod, output)
     record = record_of(facts, host) if phase is HostPhase.ENDED else None
@@ -83,8 +83,8 @@ def _host(facts: Facts, host: int, is_consequence: bool, shown: Symptom | None) 
         exit_code=code,
         signal=signal_number,
         reason=_reason(facts, pod, output) if phase is HostPhase.ENDED and record is None else "",
-        cause=shown.cause if shown else _cause(facts, pod),
-        is_consequence=is_consequence,
+        cause=shown.cause if shown else _cause(facts, pod, told),
+        is_consequence=host in told,
         joined=output.progress.joined or bool(record and record.joined_after is not None),
         progress=record.progress if record else output.progress.progress,
         record=record,
@@ -103,10 +103,10 @@ def _phase(facts: Facts, pod: PodFacts | None, output: OutputFacts) -> HostPhase
     return HostPhase.ENDED if (is_over and facts.was_there) or output.record else HostPhase.PENDING
 
 
-def _cause(facts: Facts, pod: PodFacts | None) -> Cause | None:
+def _cause(facts: Facts, pod: PodFacts | None, told: frozenset[int]) -> Cause | None:
     if pod is None:
         return None
-    if was_deleted_by_hand(facts, pod):
+    if was_deleted_by_hand(facts, pod, told):
         return Cause(kind=FailureKind.PREEMPTED, message=f"somebody deleted its pod {pod.name}")
     return cause_of(pod, facts.node(pod))
 
