@@ -25,7 +25,7 @@ from prefect_tpu.infra.storage import Storage
 LONGER = 10  # times the limit while a host compiles or saves: every wait has a bound
 LOOK_SECONDS = 1.0
 SOON_SECONDS = 0.3  # until asked processes have answered, and between looks while all are silent
-REFRESHED = 20  # times in the length of a silence
+REFRESHED = 20  # times in the length of a silence; and so often a quiet host looks for the others in its limit
 
 
 def is_stalled(own: Silence, others: Sequence[Silence | None], limit: float) -> bool:
@@ -89,7 +89,7 @@ class StallWatch:
         self._scratch = plan.scratch_folder(host)
         self._stacks = Stacks(self._scratch, group)
         self._sign: tuple[object, ...] | None = None
-        self._since = self._next_look = self._refresh_at = 0.0
+        self._since = self._next_look = self._look_around_at = self._refresh_at = 0.0
         self._asked: bool | None = None  # for its stacks: whether all were silent then
         self.silence: Silence | None = None  # as it was published
         self.dump = ""
@@ -102,7 +102,7 @@ class StallWatch:
         sign = self._newest_sign()
         if sign != self._sign:
             self._hear(sign, now)
-        elif sign is not None and now - self._since >= self._limit:
+        elif sign is not None and now - self._since >= self._limit and now >= self._look_around_at:
             return self._is_agreed(now, self._limit)
         return False
 
@@ -119,7 +119,7 @@ class StallWatch:
     def _hear(self, sign: tuple[object, ...] | None, now: float) -> None:
         if self._sign is None:
             self._begun()
-        self._sign, self._since, self._asked = sign, now, None
+        self._sign, self._since, self._asked, self._look_around_at = sign, now, None, 0.0
         self.end_silence()
 
     def end_silence(self) -> None:
@@ -139,6 +139,8 @@ class StallWatch:
             return False
         if self._asked is not None:
             self._publish(now, is_agreed=self._asked and are_all_silent)
+        if not are_all_silent:  # where only the leader reports, the others are quiet for as long as the job runs
+            self._look_around_at = now + limit / REFRESHED
         return self.silence is not None and is_stalled(self.silence, others, limit)
 
     def _is_worth_asking(self, are_all_silent: bool, now: float) -> bool:

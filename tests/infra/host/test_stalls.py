@@ -7,10 +7,11 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import pytest
+from counting import Counting
 
 from prefect_tpu.infra import layout
 from prefect_tpu.infra.contract import Activity, HostRecord, Scratch, Silence, write_json
-from prefect_tpu.infra.host.stalls import LONGER, SOON_SECONDS, StallWatch, is_stalled
+from prefect_tpu.infra.host.stalls import LONGER, REFRESHED, SOON_SECONDS, StallWatch, is_stalled
 from prefect_tpu.infra.plan import HostPlan
 from prefect_tpu.infra.storage import LocalStorage
 
@@ -136,6 +137,18 @@ def test_a_quiet_host_is_none_that_stands_still_while_another_reports(hosts: Cal
         assert settle(pair, minute * LIMIT) == [False, False]
     assert quiet.published is not None and leader.published is None
     assert settle(pair, 7 * LIMIT) == [True, True]
+
+
+def test_a_quiet_host_asks_seldom_for_those_that_report(
+    storage: LocalStorage, make_plan: Callable[..., HostPlan], hosts: Callable[..., list[Host]]
+) -> None:
+    leader, quiet = hosts(2)
+    leader.reports(1)
+    quiet.joins()
+    asked = Counting(storage)
+    watch = StallWatch(make_plan(hosts=2, output=storage.url, stall_timeout=LIMIT), 1, asked, NO_GROUP, lambda: None)
+    assert not any(watch.is_stalled(float(second)) for second in range(int(3 * LIMIT)))
+    assert 0 < asked.asked[f"get {layout.silence(3, 0)}"] <= 2 * REFRESHED + 2
 
 
 def test_any_sign_of_life_ends_a_silence(hosts: Callable[..., list[Host]]) -> None:
