@@ -17,11 +17,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from prefect_tpu.infra.errors import PlatformError, UsageError
-from prefect_tpu.infra.storage import BUCKET, Facts, checked_name, is_text
+from prefect_tpu.infra.storage import AT_ONCE, BUCKET, Facts, checked_name, is_text
 
 EMULATOR = "STORAGE_EMULATOR_HOST"  # the variable by which Google's own libraries are led to an emulator
 WRITER = "prefect-tpu-writer"  # whose create-only write made an object: in its metadata
-AT_ONCE = 8  # requests of one call that go side by side
 _LONGEST_NAME_BYTES = 1024  # https://cloud.google.com/storage/docs/objects#naming, read 2026-11
 _NAME = re.compile(r"[a-z0-9][-_.a-z0-9]{1,220}[a-z0-9]")
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,12 +15,10 @@ from pathlib import Path
 from prefect_tpu.infra import layout
 from prefect_tpu.infra.content import Manifest, manifest_name, read_manifest, write_manifest
 from prefect_tpu.infra.contract import ContractError
+from prefect_tpu.infra.disk import BLOCK_BYTES
 from prefect_tpu.infra.errors import UsageError
-from prefect_tpu.infra.sources import BLOCK_BYTES, CHANGED, Measured
-from prefect_tpu.infra.storage import Facts, Storage
-
-_AT_ONCE = 8
-Copied = Callable[[int], None]
+from prefect_tpu.infra.sources import CHANGED, Copied, Measured
+from prefect_tpu.infra.storage import AT_ONCE, Facts, Storage
 
 
 def lay(measured: Measured, storage: Storage, copied: Copied) -> bool:
@@ -31,7 +29,7 @@ def lay(measured: Measured, storage: Storage, copied: Copied) -> bool:
         return False
     files = {f"{folder}/{name}": (file, measured.digests[name]) for name, file in measured.source.files.items()}
     sending = _Sending(storage=storage, found=found, copied=copied)
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
+    with ThreadPoolExecutor(AT_ONCE) as pool:
         for _ in pool.map(lambda name: sending.send(name, *files[name]), files):
             pass
     for name in found.keys() - files.keys():  # nobody staged it: what lies there is what was named, and no more

@@ -7,7 +7,7 @@ import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -15,11 +15,10 @@ from pathlib import Path
 from prefect_tpu.infra import layout
 from prefect_tpu.infra.content import Manifest, content_hash, manifest_name, read_manifest, write_manifest
 from prefect_tpu.infra.contract import ContractError
+from prefect_tpu.infra.disk import BLOCK_BYTES
 from prefect_tpu.infra.errors import UsageError
-from prefect_tpu.infra.sources import BLOCK_BYTES, CHANGED, Measured
+from prefect_tpu.infra.sources import CHANGED, Copied, Measured
 from prefect_tpu.infra.storage import LocalStorage
-
-Copied = Callable[[int], None]
 
 
 def lay(measured: Measured, storage: LocalStorage, copied: Copied) -> bool:

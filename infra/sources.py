@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from prefect_tpu.infra.content import content_hash
 from prefect_tpu.infra.errors import PlatformError, UsageError
 
-BLOCK_BYTES = 2**20
 CHANGED = "The data changes while it is copied: stage it again when nothing writes to it."
+Copied = Callable[[int], None]  # told the bytes of each piece that was laid down
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

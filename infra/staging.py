@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from prefect_tpu.infra import laying_in_bucket, laying_on_disk, sources
 from prefect_tpu.infra.errors import PlatformError
-from prefect_tpu.infra.laying_on_disk import Copied
+from prefect_tpu.infra.sources import Copied
 from prefect_tpu.infra.storage import LocalStorage, open_storage
 
 

@@ -20,6 +20,7 @@ from prefect_tpu.infra.errors import PlatformError, UsageError
 from prefect_tpu.infra.layout import TEMPORARY
 
 BUCKET = "gs://"  # how the URLs of buckets begin
+AT_ONCE = 8  # requests to a bucket of one call of ours that go side by side
 
 # Who knows buckets: the words know no Google, and a host's image has none of its packages.
 _OF_THE_LAUNCHER = "prefect_tpu.infra.gcp.storage"
@@ -243,6 +244,14 @@ class LocalStorage:
 def changed_meanwhile(file: Path, where: str) -> PlatformError:
     """A file is not what it was when its hash was taken."""
     return PlatformError(f"{file} changed while it was written to {where}: do it again when nothing writes to it.")
+
+
+def has_changed(file: Path, md5: str | None) -> bool:
+    """Whether a file is not what it was when its MD5 was taken; no where none was."""
+    if md5 is None:
+        return False
+    with opened(file) as content:
+        return hashlib.file_digest(content, "md5").hexdigest() != md5
 
 
 def open_storage(url: str) -> Storage:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -22,7 +21,7 @@ from prefect_tpu.infra import buckets
 from prefect_tpu.infra.buckets import EMULATOR, BucketStorage, Item, Page
 from prefect_tpu.infra.disk import opened, replacing
 from prefect_tpu.infra.errors import PlatformError
-from prefect_tpu.infra.storage import BUCKET, changed_meanwhile
+from prefect_tpu.infra.storage import BUCKET, changed_meanwhile, has_changed
 
 _ADVICE = (
     "Log in (gcloud auth application-default login), or let GOOGLE_APPLICATION_CREDENTIALS name a service account's"
@@ -86,7 +85,7 @@ class LauncherObjects:
             try:
                 blob.upload_from_file(source, checksum="md5", **self._again)
             except (BadRequest, DataCorruption) as exc:
-                if md5 is not None and md5 != _md5(file):
+                if has_changed(file, md5):
                     raise changed_meanwhile(file, self._url(name)) from exc
                 raise
 
@@ -146,8 +145,3 @@ def _told(verb: str, url: str) -> Iterator[None]:
         raise buckets.refusal(verb, url, code=int(exc.code or 0), said=exc.message, advice=_ADVICE) from exc
     except (RetryError, RequestException, DataCorruption, InvalidResponse) as exc:
         raise buckets.refusal(verb, url, code=0, said=str(exc), advice=_ADVICE) from exc
-
-
-def _md5(file: Path) -> str:
-    with opened(file) as content:
-        return hashlib.file_digest(content, "md5").hexdigest()

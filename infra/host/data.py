@@ -12,9 +12,7 @@ from prefect_tpu.infra import layout
 from prefect_tpu.infra.content import content_hash, manifest_name, read_manifest
 from prefect_tpu.infra.disk import disk_refusal
 from prefect_tpu.infra.errors import PlatformError
-from prefect_tpu.infra.storage import Storage
-
-_AT_ONCE = 8
+from prefect_tpu.infra.storage import AT_ONCE, Storage
 
 
 class NotStaged(PlatformError):
@@ -56,7 +54,7 @@ def download_data(storage: Storage, sha256: str, folder: Path) -> None:
 def _fetch(storage: Storage, sha256: str, folder: Path, *, is_folder: bool) -> None:
     where = storage.inside(layout.data(sha256))
     names = [name.removeprefix(f"{layout.data(sha256)}/") for name in storage.list(layout.data(sha256))]
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
+    with ThreadPoolExecutor(AT_ONCE) as pool:
         digests = dict(zip(names, pool.map(lambda name: _fetch_file(where, name, folder / name), names), strict=True))
     if content_hash(digests, is_folder=is_folder) != sha256:
         raise NotStaged(

@@ -22,7 +22,7 @@ from prefect_tpu.infra.disk import BLOCK_BYTES, opened, replacing
 from prefect_tpu.infra.host.cloud_calls import Call, Caller, CallFailed, Patience, blocks
 from prefect_tpu.infra.host.cloud_parts import send_in_parts
 from prefect_tpu.infra.host.cloud_token import MachineToken, NoToken
-from prefect_tpu.infra.storage import BUCKET, changed_meanwhile
+from prefect_tpu.infra.storage import BUCKET, changed_meanwhile, has_changed
 
 _GOOGLE = "https://storage.googleapis.com"
 _ADVICE = (
@@ -113,7 +113,7 @@ class HostObjects:
             try:
                 self._send(name, source, about)
             except CallFailed as exc:
-                if exc.code == 400 and md5 is not None and md5 != _md5(file):
+                if exc.code == 400 and has_changed(file, md5):
                     raise changed_meanwhile(file, f"{BUCKET}{self._bucket}/{name}") from exc
                 raise
 
@@ -198,8 +198,3 @@ def _md5_of(hashes: list[str]) -> str | None:
         if kind == "md5":
             return base64.b64decode(value).hex()
     return None
-
-
-def _md5(file: Path) -> str:
-    with opened(file) as content:
-        return hashlib.file_digest(content, "md5").hexdigest()
