@@ -105,6 +105,7 @@ class JobFacts:
     """The Job of one slice."""
 
     name: str
+    slice: int = 0
     failed: Said | None = None  # also while it only means to fail
     is_complete: bool = False
 
@@ -121,6 +122,15 @@ class JobSetFacts:
     is_complete: bool = False
     failed: Said | None = None
     queue: str | None = None
+
+    @property
+    def has_ended(self) -> bool:
+        return self.is_complete or self.is_deleting or self.failed is not None
+
+    @property
+    def begins_nothing(self) -> bool:
+        """Whether a pod of it that has not begun never will."""
+        return self.has_ended or self.is_told_to_stop
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +168,7 @@ class Facts:
     """Everything that is known of one attempt at one moment.
 
     jobset: None where it is not there.
-    was_there: whether it, or anything of it, was seen before.
+    was_there: whether it, or a pod of it, was seen in the cluster before.
     pods: of every host, also those that are gone by now, the oldest first.
     nodes: the machines that its pods may be placed on.
     taken: node → whose pods are on it, where they are of another attempt.
@@ -188,6 +198,11 @@ class Facts:
     @property
     def hosts_per_slice(self) -> int:
         return self.hosts // self.slices
+
+    @property
+    def has_started(self) -> bool:
+        """Whether a host has written that it began, whoever looked then."""
+        return any(output.has_started for output in self.outputs.values())
 
     def pods_of(self, host: int) -> Sequence[PodFacts]:
         return self._pods_by_host.get(host, ())

@@ -151,8 +151,7 @@ class _Reader:
         if found is None:
             started = layout.started(self._target.attempt, 0)
             return not self._wanted.follow or await asyncio.to_thread(self._storage.changed, started) is not None
-        jobset = read_jobset(found)
-        return bool(jobset.failed or jobset.is_complete or jobset.is_deleting or jobset.is_told_to_stop)
+        return read_jobset(found).begins_nothing
 
     async def _pod(self, host: int) -> PodFacts | None:
         slice_number, index = divmod(host, self._target.hosts_per_slice)

@@ -51,6 +51,7 @@ def read_job(found: Object) -> JobFacts:
     conditions = _conditions(found)
     return JobFacts(
         name=found["metadata"]["name"],
+        slice=int((found["metadata"].get("labels") or {}).get(JOB_INDEX, 0)),
         failed=conditions.get("Failed") or conditions.get("FailureTarget"),
         is_complete="Complete" in conditions or "SuccessCriteriaMet" in conditions,
     )

@@ -60,9 +60,9 @@ async def tell_to_stop(cluster: Kubernetes, target: Target) -> None:
     Kueue would resume what it has admitted, so there its Workload is deactivated first.
     """
     found = await cluster.find(JOBSETS, target.name, target.namespace)
-    if found is None or not is_ours(found, target) or _has_ended(found):
+    if found is None or not is_ours(found, target) or read_jobset(found).has_ended:
         return
-    for workload in await workloads(cluster, target, found):
+    for workload in await _workloads(cluster, target, found):
         await _patch(cluster, WORKLOADS, workload["metadata"]["name"], target, {"spec": {"active": False}})
     change = {"metadata": {"annotations": {TOLD_TO_STOP: "true"}}, "spec": {"suspend": True}}
     await _patch(cluster, JOBSETS, target.name, target, change)
@@ -75,7 +75,7 @@ async def _patch(cluster: Kubernetes, resource: Any, name: str, target: Target, 
         return  # it ended meanwhile
 
 
-async def workloads(cluster: Kubernetes, target: Target, jobset: Object) -> list[Object]:
+async def _workloads(cluster: Kubernetes, target: Target, jobset: Object) -> list[Object]:
     """What Kueue keeps for this JobSet; nothing where the JobSet is in no queue, or there is no Kueue."""
     if QUEUE not in (jobset["metadata"].get("labels") or {}):
         return []
@@ -83,15 +83,10 @@ async def workloads(cluster: Kubernetes, target: Target, jobset: Object) -> list
         found = await cluster.list_all(Selection(resource=WORKLOADS, namespace=target.namespace))
     except NotFound:
         return []
-    return [workload for workload in found if is_owned(workload, jobset["metadata"]["uid"])]
+    return [workload for workload in found if _is_owned(workload, jobset["metadata"]["uid"])]
 
 
-def _has_ended(jobset: Object) -> bool:
-    facts = read_jobset(jobset)
-    return facts.is_complete or facts.is_deleting or facts.failed is not None
-
-
-def is_owned(found: Object, uid: str) -> bool:
+def _is_owned(found: Object, uid: str) -> bool:
     return any(owner["uid"] == uid for owner in found["metadata"].get("ownerReferences") or ())
 
 

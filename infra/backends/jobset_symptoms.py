@@ -121,8 +121,8 @@ def _replaced(facts: Facts) -> Iterator[Symptom]:
 
 def _uncreated(facts: Facts) -> Iterator[Symptom]:
     """The Job controller may not make a slice's first pod; it tries again for ever."""
-    for index, job in enumerate(facts.jobs):
-        if facts.leader(index) is not None:
+    for job in facts.jobs:
+        if facts.leader(job.slice) is not None:
             continue
         said = refusal(facts, job.name)
         if said and _QUOTA in said:

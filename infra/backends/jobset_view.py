@@ -59,7 +59,10 @@ def _evicted(facts: Facts) -> Cause | None:
 
 
 def _deleted(facts: Facts) -> Cause | None:
-    """Whoever deletes an attempt's JobSet wants it stopped; who deletes one of its pods does not."""
+    """Whoever deletes an attempt's JobSet wants it stopped; who deletes one of its pods does not.
+
+    One that was gone before anybody looked says nothing: Kubernetes deletes it too, some time after its end.
+    """
     jobset = facts.jobset
     if jobset is None and not facts.was_there:
         return None
@@ -69,7 +72,7 @@ def _deleted(facts: Facts) -> Cause | None:
 
 
 def _has_begun(facts: Facts) -> bool:
-    return any(pod.has_begun for pod in facts.pods) or any(output.has_started for output in facts.outputs.values())
+    return facts.has_started or any(pod.has_begun for pod in facts.pods)
 
 
 def _host(facts: Facts, host: int, told: frozenset[int], shown: Symptom | None) -> HostObservation:
@@ -97,10 +100,9 @@ def _phase(facts: Facts, pod: PodFacts | None, output: OutputFacts) -> HostPhase
         return HostPhase.ENDED
     if pod is not None:
         return HostPhase.RUNNING if pod.container.is_running else HostPhase.PENDING
-    is_over = facts.jobset is None or facts.jobset.is_deleting or facts.jobset.is_told_to_stop
-    is_over = is_over or facts.jobset.failed is not None or facts.jobset.is_complete  # type: ignore[union-attr]
-    is_over = is_over or any(job.failed for job in facts.jobs)
-    return HostPhase.ENDED if (is_over and facts.was_there) or output.record else HostPhase.PENDING
+    is_over = facts.jobset is None or facts.jobset.begins_nothing or any(job.failed for job in facts.jobs)
+    was_there = facts.was_there or facts.has_started
+    return HostPhase.ENDED if (is_over and was_there) or output.record else HostPhase.PENDING
 
 
 def _cause(facts: Facts, pod: PodFacts | None, told: frozenset[int]) -> Cause | None:

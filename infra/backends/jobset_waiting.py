@@ -34,7 +34,7 @@ _INSUFFICIENT = re.compile(r"Insufficient (\S+)")
 def waiting(facts: Facts) -> Waiting | None:
     """Why not every host has begun; None once all have, or where nothing was sent or it has ended."""
     jobset = facts.jobset
-    if jobset is None or jobset.failed or jobset.is_complete or jobset.is_deleting or jobset.is_told_to_stop:
+    if jobset is None or jobset.begins_nothing:
         return None
     begun = [host for host in range(facts.hosts) if (pod := facts.pod(host)) and (pod.has_begun or pod.has_ended)]
     if len(begun) == facts.hosts:

@@ -125,7 +125,7 @@ class Watching:
             slices=self._target.slices,
             hosts=self._target.hosts,
             jobset=jobset,
-            was_there=self._was_there or any(output.has_started for output in self._outputs.values()),
+            was_there=self._was_there,
             jobs=tuple(read_job(job) for job in self._jobs),
             pods=self._pods.facts,
             nodes=self._nodes,
