@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping
 
 from prefect_tpu.infra.errors import PlatformError
+from prefect_tpu.infra.host.patience import ERRAND_SECONDS
 
 LOOK_SECONDS = 0.05
 
@@ -37,10 +39,17 @@ class Errands:
     def start(self) -> None:
         self._thread.start()
 
-    def end(self, patience: float | None) -> bool:
-        """Whether nothing is under way any more after so many seconds; one that hangs is left behind."""
+    def end(self, left: Callable[[], float] | None, at_least: float = ERRAND_SECONDS) -> bool:
+        """Whether nothing is under way any more; one that hangs is left behind when no time is left for it.
+
+        Args:
+            left: how many seconds are; a notice that comes meanwhile may make them fewer. None: it is waited for.
+            at_least: seconds, however little time is left.
+        """
         self._over.set()
-        self._thread.join(patience)
+        begun = time.monotonic()
+        while self._thread.is_alive() and (left is None or left() > 0 or time.monotonic() - begun < at_least):
+            self._thread.join(LOOK_SECONDS)
         return not self._thread.is_alive()
 
     def _run(self) -> None:

@@ -208,7 +208,7 @@ class Runner:
     ) -> HostRecord:
         """Bring everything into the output, the record last."""
         self.output.ended()
-        is_quiet = program.errands.end(None if self._is_on_a_disk else max(patience.ERRAND_SECONDS, self._left()))
+        is_quiet = program.errands.end(None if self._is_on_a_disk else self._left)
         if killed_by is not KilledBy.STALL:
             words.end_silence(program.stalls)
         record = records.compose(self.plan, self.host, self._ending(program, reason, killed_by, words))

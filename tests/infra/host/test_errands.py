@@ -26,7 +26,7 @@ def test_errands_come_by_turns_with_the_hosts_age(wait_until: WaitUntil) -> None
     errands = Errands(lambda: 7.0, (lambda age: seen.append(("a", age)), lambda age: seen.append(("b", age))), {})
     errands.start()
     wait_until(lambda: len(seen) >= 4, "two turns")
-    assert errands.end(10)
+    assert errands.end(None)
     count = len(seen)
     assert seen[:4] == [("a", 7.0), ("b", 7.0)] * 2 and len(seen) == count
 
@@ -38,7 +38,7 @@ def test_what_is_refused_stops_neither_the_others_nor_the_next_time(
     errands = Errands(lambda: 0.0, (refuse, turns.append), {"q": refuse})
     errands.start()
     wait_until(lambda: len(turns) > 3, "later turns")
-    assert errands.end(10)
+    assert errands.end(None)
     assert errands.answer is None
     said = capsys.readouterr().err
     assert said == "prefect-tpu: The bucket cannot be reached. The program runs on, and it is tried again.\n"
@@ -60,7 +60,7 @@ def test_questions_are_asked_until_one_is_answered_with_yes(wait_until: WaitUnti
     wait_until(lambda: errands.answer, "an answer")
     count = len(turns)
     wait_until(lambda: len(turns) > count + 1, "errands after it")
-    assert errands.end(10)
+    assert errands.end(None)
     assert errands.answer == "soon" and asked.count("soon") == 3
 
 
@@ -74,6 +74,23 @@ def test_one_that_hangs_is_left_behind() -> None:
     errands = Errands(lambda: 0.0, (hang,), {"q": never})
     errands.start()
     begun.wait()
-    assert not errands.end(0.2)
+    assert not errands.end(lambda: 0.0, at_least=0.2)
     released.set()
-    assert errands.end(10)
+    assert errands.end(None)
+
+
+def test_a_notice_that_comes_meanwhile_shortens_the_wait() -> None:
+    begun, released = threading.Event(), threading.Event()
+
+    def hang(age: float) -> None:
+        begun.set()
+        released.wait()
+
+    errands = Errands(lambda: 0.0, (hang,), {})
+    errands.start()
+    begun.wait()
+    left = iter([120.0, 119.0, -1.0])
+    assert not errands.end(lambda: next(left), at_least=0.0)
+    assert next(left, None) is None
+    released.set()
+    assert errands.end(None)
