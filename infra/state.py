@@ -131,6 +131,7 @@ class HostObservation:
     reason: the platform's own word for it.
     cause: the platform ended the host; None where it did not.
     is_consequence: the platform told it to leave only because another host had ended.
+    is_leaving: the platform told it to leave, and it has its grace.
     record: the runner's own account; None where it left none.
     place: the machine that it is on, in the platform's name; empty where there is none.
     """
@@ -142,6 +143,7 @@ class HostObservation:
     reason: str = ""
     cause: Cause | None = None
     is_consequence: bool = False
+    is_leaving: bool = False
     joined: bool = False
     progress: Progress = field(default_factory=Progress)
     record: HostRecord | None = None

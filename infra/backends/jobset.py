@@ -31,6 +31,7 @@ from prefect_tpu.infra.gcp.contradictions import contradiction
 from prefect_tpu.infra.gcp.kubernetes import Kubernetes
 from prefect_tpu.infra.job import SliceJob
 from prefect_tpu.infra.plan import HostPlan
+from prefect_tpu.infra.pods import PodSettings
 from prefect_tpu.infra.policy.quota import Limit
 from prefect_tpu.infra.state import Observation, Offer, Waiting
 from prefect_tpu.infra.storage import BUCKET
@@ -44,6 +45,7 @@ class JobSetBackend:
 
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
         self._environment = environment
+        self._accepted: list[PodSettings] = []  # that the cluster takes
 
     @property
     def look_seconds(self) -> float:
@@ -92,8 +94,9 @@ class JobSetBackend:
             return imagined
         pods = jobset_plan.pods(attempt)
         async with Kubernetes(pods.cluster) as cluster:
-            if why := await jobset_checks.refusal(cluster, pods):
+            if pods not in self._accepted and (why := await jobset_checks.refusal(cluster, pods)):
                 return Refused(reason=why)
+            self._accepted.append(pods)  # asked once: a new attempt of the same job waits for no twenty questions
             shape = resolve(offer.accelerator, dialect=attempt.job.dialect)
             avoid = await places_to_avoid(cluster, shape, attempt.job.slices, attempt.avoid)
         return jobset_plan.hold(attempt, offer, avoid)

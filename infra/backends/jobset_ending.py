@@ -9,12 +9,13 @@ from typing import Any
 
 from prefect_tpu.infra import layout
 from prefect_tpu.infra.backends.jobset_plan import Target
-from prefect_tpu.infra.backends.jobset_reading import read_pod
+from prefect_tpu.infra.backends.jobset_reading import node_labels, read_node, read_pod
 from prefect_tpu.infra.backends.jobset_sending import is_ours
 from prefect_tpu.infra.errors import PlatformError
+from prefect_tpu.infra.gcp.errors import Forbidden
 from prefect_tpu.infra.gcp.kubernetes import Kubernetes
 from prefect_tpu.infra.gcp.pod_logs import LogQuery
-from prefect_tpu.infra.gcp.resources import JOBSETS, PODS, Selection
+from prefect_tpu.infra.gcp.resources import JOBSETS, NODES, PODS, Selection
 from prefect_tpu.infra.storage import Storage, open_storage
 
 logger = logging.getLogger(__name__)
@@ -30,19 +31,39 @@ LARGEST_LOG_BYTES = 32 * 2**20
 
 async def forget(cluster: Kubernetes, target: Target) -> None:
     """Keep the logs that are nowhere else, delete the JobSet, and wait until no pod of it is left."""
-    await _keep_logs(cluster, target, await _pods(cluster, target))
+    pods = await _pods(cluster, target)
     jobset = await cluster.find(JOBSETS, target.name, target.namespace)
+    unheard = await _unheard(cluster, pods, jobset)
+    await _keep_logs(cluster, target, [pod for pod in pods if pod["metadata"]["uid"] not in unheard])
     if jobset is not None and is_ours(jobset, target):
         uid = jobset["metadata"]["uid"]
         await cluster.delete(JOBSETS, target.name, target.namespace, uid=uid, propagation="Foreground")
-    await _end_pods(cluster, target)
+    await _end_pods(cluster, target, unheard)
+
+
+async def _unheard(cluster: Kubernetes, pods: Sequence[Object], jobset: Object | None) -> frozenset[str]:
+    """The pods on nodes that nobody hears of, or that are gone: their end is confirmed by nobody, and logs are lost."""
+    placed = {pod["metadata"]["uid"]: pod["spec"]["nodeName"] for pod in pods if _is_on_a_node(pod)}
+    if not placed or jobset is None:
+        return frozenset()
+    try:
+        nodes = await cluster.list_all(Selection(resource=NODES, labels=node_labels(jobset)))
+    except Forbidden:  # then it takes as long as for pods that do not answer
+        return frozenset()
+    heard = {node["metadata"]["name"] for node in nodes if not read_node(node).is_lost}
+    return frozenset(uid for uid, node in placed.items() if node not in heard)
+
+
+def _is_on_a_node(pod: Object) -> bool:
+    is_over = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+    return bool(pod["spec"].get("nodeName")) and not is_over
 
 
 async def _pods(cluster: Kubernetes, target: Target) -> tuple[Object, ...]:
     return await cluster.list_all(Selection(resource=PODS, namespace=target.namespace, labels=target.selector))
 
 
-async def _end_pods(cluster: Kubernetes, target: Target) -> None:
+async def _end_pods(cluster: Kubernetes, target: Target, unheard: frozenset[str]) -> None:
     clock = asyncio.get_running_loop().time
     began, told, forced = clock(), set[str](), set[str]()
     while pods := await _pods(cluster, target):
@@ -52,8 +73,8 @@ async def _end_pods(cluster: Kubernetes, target: Target) -> None:
             logger.warning("Pods %s were deleted and are still named by the cluster: look at their finalizers.", names)
             return
         await _delete(cluster, pods, told, GRACE_SECONDS)
-        if waited > FORCE_AFTER_SECONDS:
-            await _delete(cluster, pods, forced, 0)
+        lost = [pod for pod in pods if waited > FORCE_AFTER_SECONDS or pod["metadata"]["uid"] in unheard]
+        await _delete(cluster, lost, forced, 0)
         await asyncio.sleep(LOOK_SECONDS)
 
 

@@ -84,6 +84,7 @@ class NodeFacts:
     """A machine that pods of this kind may run on.
 
     is_lost: its kubelet is not heard of, or it is gone.
+    is_gone: it is no node of the cluster any more.
     is_serviced: Google takes it away for maintenance.
     is_open: new pods may be placed on it.
     """
@@ -91,13 +92,14 @@ class NodeFacts:
     name: str
     pool: str
     is_lost: bool = False
+    is_gone: bool = False
     is_serviced: bool = False
     is_open: bool = True
     is_spot: bool = False
 
     def lost(self) -> NodeFacts:
         """The same, once it is gone: what was known of it still tells why."""
-        return replace(self, is_lost=True, is_open=False)
+        return replace(self, is_lost=True, is_gone=True, is_open=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

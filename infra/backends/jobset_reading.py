@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -28,7 +28,9 @@ SPOT = "cloud.google.com/gke-spot"
 QUEUE = "kueue.x-k8s.io/queue-name"
 _ACTIVE_MAINTENANCE = "cloud.google.com/active-node-maintenance"
 _IMPENDING_END = "cloud.google.com/impending-node-termination"
-_LOST_TAINTS = frozenset({"node.kubernetes.io/unreachable", "node.kubernetes.io/not-ready"})
+_UNREACHABLE = "node.kubernetes.io/unreachable"
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _CHIPS = frozenset({"google.com/tpu", "nvidia.com/gpu"})
 _PLACED_BY_TAINT = frozenset({"NoSchedule", "NoExecute"})
 
@@ -86,22 +88,45 @@ def read_node(found: Object) -> NodeFacts:
     labels = metadata.get("labels") or {}
     taints = {taint["key"]: taint.get("effect", "") for taint in spec.get("taints") or ()}
     ready = next((c["status"] for c in _raw_conditions(found) if c["type"] == "Ready"), "True")
-    is_lost = ready != "True" or bool(_LOST_TAINTS & taints.keys())
+    is_lost = ready == "Unknown" or _UNREACHABLE in taints  # one that is not ready still says how its pods end
     own = {key for key, effect in taints.items() if effect in _PLACED_BY_TAINT} - {"google.com/tpu", SPOT}
     return NodeFacts(
         name=metadata["name"],
         pool=labels.get(NODE_POOL, ""),
         is_lost=is_lost,
         is_serviced=_ACTIVE_MAINTENANCE in labels or _IMPENDING_END in taints,
-        is_open=not (is_lost or own or spec.get("unschedulable")),
+        is_open=not (ready != "True" or own or spec.get("unschedulable")),
         is_spot=labels.get(SPOT) == "true",
     )
 
 
 def node_labels(jobset: Object) -> str:
     """A selector of the nodes on which the pods of a JobSet may be placed; all of them where it says nothing."""
-    pod = jobset["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
-    return ",".join(f"{name}={value}" for name, value in sorted((pod.get("nodeSelector") or {}).items()))
+    selected = _pod_of(jobset).get("nodeSelector") or {}
+    return ",".join(f"{name}={value}" for name, value in sorted(selected.items()))
+
+
+def read_nodes(found: Iterable[Object], jobset: Object) -> dict[str, NodeFacts]:
+    """Those on which the pods of a JobSet may be placed, by name."""
+    return {node["metadata"]["name"]: read_node(node) for node in found if not _is_kept_from(node, jobset)}
+
+
+def _is_kept_from(node: Object, jobset: Object) -> bool:
+    """Whether its pods keep away from a node by a label of it: spot, or a pool that lost a host."""
+    labels = node["metadata"].get("labels") or {}
+    wanted = ((_pod_of(jobset).get("affinity") or {}).get("nodeAffinity") or {}).get(_REQUIRED) or {}
+    terms = [term.get("matchExpressions") or () for term in wanted.get("nodeSelectorTerms") or ()]
+    refused = [any(_refuses(expression, labels) for expression in term) for term in terms]
+    return bool(refused) and all(refused)  # one term that does not refuse it is enough
+
+
+def _refuses(expression: Object, labels: Object) -> bool:
+    return expression["operator"] == "NotIn" and labels.get(expression["key"]) in expression["values"]
+
+
+def _pod_of(jobset: Object) -> Object:
+    found: Object = jobset["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    return found
 
 
 def holder_of(pod: Object) -> str | None:

@@ -19,9 +19,12 @@ PULL_SECONDS = 60.0  # a registry that fails for a moment is asked again within 
 CONFIGURE_SECONDS = 20.0  # a secret or a config map may be made just after the job
 CREATE_SECONDS = 20.0  # an admission webhook may be away for a moment
 QUOTA_SECONDS = 60.0  # what ended jobs hold of a quota is given back within it
-DEGRADED_SECONDS = 5.0  # a follower finds its node within one round of the scheduler
+DEGRADED_SECONDS = 2.0  # a follower that has a node in its pool gets it within one round of the scheduler
+ORPHANED_SECONDS = 10.0  # Kubernetes deletes what a deleted object had made soon after it
+ALONE_SECONDS = 3.0  # the Job controller deletes the others of a slice as soon as one has failed
 UNHEARD_SECONDS = 60.0  # a kubelet that restarts is heard again within it
 UNCONFIRMED_SECONDS = 2.0  # of a pod that is being deleted on a node that is not heard of
+GONE_SECONDS = 2.0  # Kubernetes itself gives the pods of a node that is gone a minute or more
 
 # Followers are refused until their leader has its node; the Job controller says so for each healthy exclusive JobSet.
 # It has no reason of its own: "follower pod node selector … not found", "leader pod not yet scheduled, not creating
@@ -66,6 +69,8 @@ def symptoms(facts: Facts) -> tuple[Symptom, ...]:
     return (
         *_replaced(facts),
         *(found for host in range(facts.hosts) if (pod := facts.pod(host)) for found in _of_pod(facts, pod)),
+        *_left_behind(facts),
+        *_orphaned(facts),
         *_uncreated(facts),
         *_degraded(facts),
     )
@@ -103,11 +108,14 @@ def _silent(facts: Facts, pod: PodFacts, node: NodeFacts | None) -> Symptom | No
         return None
     output = facts.outputs.get(pod.host)
     step = output.progress.progress.step if output else None
+    about = f"host {pod.host} after step {step}"
+    if node.is_gone:
+        kind = FailureKind.PREEMPTED if pod.is_spot else FailureKind.HOST_LOST
+        cause = Cause(kind=kind, message=f"{'spot ' if pod.is_spot else ''}node {pod.node} is gone")
+        return Symptom(about=f"{about}, gone", cause=cause, bearable=GONE_SECONDS, host=pod.host, is_end=True)
     cause = Cause(kind=FailureKind.HOST_LOST, message=f"node {pod.node} is not heard of any more")
     patience = UNCONFIRMED_SECONDS if is_lost_for_good(pod, node) else UNHEARD_SECONDS
-    return Symptom(
-        about=f"host {pod.host} after step {step}", cause=cause, bearable=patience, host=pod.host, is_end=True
-    )
+    return Symptom(about=about, cause=cause, bearable=patience, host=pod.host, is_end=True)
 
 
 def _replaced(facts: Facts) -> Iterator[Symptom]:
@@ -117,6 +125,33 @@ def _replaced(facts: Facts) -> Iterator[Symptom]:
         if len(pods) > 1 and any(pod.has_begun for pod in pods[:-1]):
             message = f"The pod of host {host} was replaced by {pods[-1].name} while the attempt ran."
             yield Symptom(about=f"host {host}", cause=Cause(kind=FailureKind.HOST_LOST, message=message))
+
+
+def _left_behind(facts: Facts) -> Iterator[Symptom]:
+    """A host has failed and its Job goes on, as one that may replace pods does: the others wait for it for ever."""
+    jobset, hosts = facts.jobset, range(facts.hosts)
+    if jobset is None or jobset.has_ended or jobset.is_suspended or not any(_is_at_work(facts, host) for host in hosts):
+        return
+    going_on = {job.slice: job.name for job in facts.jobs if job.failed is None}
+    for host in hosts:
+        pod, job = facts.pod(host), going_on.get(host // facts.hosts_per_slice)
+        has_failed = pod is not None and pod.has_ended and pod.phase != "Succeeded" and pod.container.exit_code != 0
+        if has_failed and job is not None:
+            message = f"Host {host} has ended, and Job {job} goes on without it."
+            cause = Cause(kind=FailureKind.HOST_LOST, message=message)
+            yield Symptom(about=f"the others of host {host}", cause=cause, bearable=ALONE_SECONDS)
+
+
+def _orphaned(facts: Facts) -> Iterator[Symptom]:
+    """The JobSet is gone and its pods stay, as after a deletion that spares what it made."""
+    if facts.jobset is None and any(_is_at_work(facts, host) for host in range(facts.hosts)):
+        cause = Cause(kind=FailureKind.STOPPED, message="Its JobSet was deleted from the cluster, and its pods stay.")
+        yield Symptom(about="orphans", cause=cause, bearable=ORPHANED_SECONDS)
+
+
+def _is_at_work(facts: Facts, host: int) -> bool:
+    pod = facts.pod(host)
+    return pod is not None and pod.container.is_running and not pod.has_ended and not pod.is_deleting
 
 
 def _uncreated(facts: Facts) -> Iterator[Symptom]:

@@ -29,7 +29,9 @@ def view(facts: Facts, lasting: Lasting) -> Observation:
     told = consequences(facts)
     hosts = tuple(_host(facts, host, told, shown.get(host)) for host in range(facts.hosts))
     is_over = all(host.has_ended for host in hosts)
-    has_said_all = all(host.record is not None and host.cause is None for host in hosts)
+    has_said_all = all(host.record is not None and host.cause is None for host in hosts) and any(
+        host.record is not None and host.record.stop_reason is None for host in hosts
+    )
     return Observation(
         attempt=facts.attempt,
         hosts=hosts,
@@ -50,8 +52,11 @@ def _of_all(facts: Facts, wrong: tuple[Symptom, ...]) -> Cause | None:
 
 
 def _evicted(facts: Facts) -> Cause | None:
-    """Kueue took the quota of an attempt that had begun; one that had not only waits again."""
-    said = facts.workload.evicted if facts.workload else None
+    """Kueue took the quota of an attempt that had begun; one that had not only waits again.
+
+    Its hosts have their grace first, in which they save.
+    """
+    said = facts.workload.evicted if facts.workload and not _saves(facts) else None
     if said is None or facts.jobset is None or facts.jobset.is_told_to_stop or not _has_begun(facts):
         return None
     kind = _EVICTIONS.get(said.reason, FailureKind.PREEMPTED)
@@ -64,11 +69,18 @@ def _deleted(facts: Facts) -> Cause | None:
     One that was gone before anybody looked says nothing: Kubernetes deletes it too, some time after its end.
     """
     jobset = facts.jobset
-    if jobset is None and not facts.was_there:
+    if (jobset is None and not facts.was_there) or _saves(facts):
         return None
     if jobset is not None and (not jobset.is_deleting or jobset.is_told_to_stop):
         return None
     return Cause(kind=FailureKind.STOPPED, message="Its JobSet was deleted from the cluster.")
+
+
+def _saves(facts: Facts) -> bool:
+    """Whether a host still runs that hears of its end; what nobody deletes, or nobody hears of, is a symptom."""
+    newest = (facts.pod(host) for host in range(facts.hosts))
+    living = [pod for pod in newest if pod is not None and pod.container.is_running and not pod.has_ended]
+    return any(not (node := facts.node(pod)) or not node.is_lost for pod in living)
 
 
 def _has_begun(facts: Facts) -> bool:
@@ -88,6 +100,7 @@ def _host(facts: Facts, host: int, told: frozenset[int], shown: Symptom | None) 
         reason=_reason(facts, pod, output) if phase is HostPhase.ENDED and record is None else "",
         cause=shown.cause if shown else _cause(facts, pod, told),
         is_consequence=host in told,
+        is_leaving=phase is HostPhase.RUNNING and pod is not None and pod.is_deleting,
         joined=output.progress.joined or bool(record and record.joined_after is not None),
         progress=record.progress if record else output.progress.progress,
         record=record,

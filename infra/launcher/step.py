@@ -186,10 +186,12 @@ def _is_settled(live: Live) -> bool:
 
     They had their time, or the cause is known. Hosts that were told to leave get their grace instead: they are saving.
     """
-    if live.observation is None or _is_leaving(live):
+    if live.observation is None or live.stopping_for is not None:
         return False
     if live.observation.cause is not None:
-        return True
+        return not any(host.is_leaving for host in live.observation.hosts)
+    if _is_leaving(live):
+        return False
     return live.failing_for is not None and (live.failing_for >= SETTLE_SECONDS or is_decided(live.observation))
 
 

@@ -102,13 +102,16 @@ def classify(observation: Observation) -> Failure | None:
 def is_decided(observation: Observation) -> bool:
     """Whether the cause is known while hosts still live: another one is gone, and nobody was told to leave.
 
-    An error or a lost peer of theirs never outranks that; hosts that had a notice are saving.
+    An error or a lost peer of theirs never outranks that; hosts that had a notice are saving. One that the platform
+    lost without a word had none.
     """
     if observation.cause is not None:
         return True
     ended = _ended(observation)
     is_leaving = _told_to_leave(ended) is not None or _platform_took_it(ended) is not None
-    return not is_leaving and _host_is_gone(ended) is not None
+    has_notice = any(host.record and host.record.stop_reason for host in ended)
+    is_lost = any(host.record is None and host.cause and host.cause.kind is FailureKind.HOST_LOST for host in ended)
+    return (is_lost and not has_notice) or (not is_leaving and _host_is_gone(ended) is not None)
 
 
 def _ended(observation: Observation) -> list[HostObservation]:

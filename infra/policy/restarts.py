@@ -61,10 +61,16 @@ def after(ended: Sequence[AttemptSummary], budget: Budget) -> Restart | GiveUp:
 
 
 def _after_waiting(ended: Sequence[AttemptSummary], longest: float) -> Restart | GiveUp:
-    """None of the last attempts had a slice: again, a little later each time, for `longest` seconds in all."""
+    """None of the last attempts had a slice: again, a little later each time, for `longest` seconds in all.
+
+    At once where the last one has found a place that is to be avoided from now on.
+    """
     took = (ended[-1].ended or ended[-1].started) - ended[0].started
     if took >= longest:
         return GiveUp(reason=f"no slice in {took:.0f} s, provision_timeout is {longest:.0f} s")
+    known = {place for attempt in ended[:-1] for place in attempt.places}
+    if new := [place for place in ended[-1].places if place not in known]:
+        return Restart(wait_seconds=0.0, reason=f"another place than {', '.join(new)} is tried")
     return Restart(wait_seconds=_wait(len(ended)), reason=f"no slice was to be had, {len(ended)} in a row")
 
 

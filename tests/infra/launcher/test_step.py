@@ -143,7 +143,9 @@ TABLE: dict[str, tuple[View, type[Action], dict[str, object]]] = {
     "it cannot go on": (view(live=live(PENDING, RUNNING, cause=NO_IMAGE)), Close, {}),
     "it cannot go on, though all run": (view(live=live(RUNNING, RUNNING, cause=NO_IMAGE)), Close, {}),
     "it cannot go on, and its hosts are saving": (
-        view(live=live(RUNNING, TOLD, cause=NO_IMAGE, failing_for=0.0)), Watch, {}),
+        view(live=live(replace(RUNNING, is_leaving=True), TOLD, cause=NO_IMAGE, failing_for=0.0)), Watch, {}),
+    "it cannot go on, and a host that runs was not told": (
+        view(live=live(RUNNING, TOLD, cause=NO_IMAGE, failing_for=0.0)), Close, {}),
     "it cannot go on, and its hosts never leave": (
         view(live=live(RUNNING, TOLD, cause=NO_IMAGE, failing_for=BEYOND_GRACE)), Close, {}),
     "it cannot go on, stop asked": (view(live=live(RUNNING, cause=NO_IMAGE), is_stop_asked=True), Close, {}),

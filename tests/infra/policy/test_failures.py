@@ -17,6 +17,7 @@ from prefect_tpu.infra.state import Cause, HostObservation, HostPhase, Observati
 
 Kind = FailureKind
 TAKEN = Cause(kind=Kind.PREEMPTED, message="node deleted.")
+LOST = Cause(kind=FailureKind.HOST_LOST, message="its node is gone")
 
 
 def running(host: int) -> HostObservation:
@@ -261,6 +262,11 @@ DECIDED = {
     "gone while others had a notice": ([running(0), gone(1), told(2, ExitCode.PREEMPTED, StopReason.NOTICE)], False),
     "gone while the job stops": ([running(0), gone(1), told(2, ExitCode.STOPPED, StopReason.STOP)], False),
     "the platform took it": ([running(0), gone(1, cause=TAKEN)], False),
+    "its node is gone": ([running(0), gone(1, cause=LOST)], True),
+    "its node is gone while others had a notice": (
+        [running(0), gone(1, cause=LOST), told(2, ExitCode.PREEMPTED, StopReason.NOTICE)],
+        False,
+    ),
     "raised": ([running(0), raised(1)], False),
     "crashed": ([running(0), by_signal(1, signal.SIGSEGV)], False),
     "lost its peer": ([running(0), lost_peer(1)], False),

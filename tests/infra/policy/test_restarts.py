@@ -136,3 +136,11 @@ def test_attempts_without_a_slice_are_given_up_after_the_time_that_a_job_waits()
     assert isinstance(after([first, lost, replace(last, started=99.0, ended=101.0)], budget()), Restart), (
         "had one since"
     )
+
+
+def test_a_place_that_lacks_a_host_is_left_at_once_and_only_once() -> None:
+    first, second = attempts([(FailureKind.UNSCHEDULABLE, None)] * 2)
+    found = replace(first, places=("pool-a",))
+    assert after([found], budget()) == Restart(wait_seconds=0.0, reason="another place than pool-a is tried")
+    again = after([found, replace(second, places=("pool-a",))], budget())
+    assert isinstance(again, Restart) and again.wait_seconds == 10.0
