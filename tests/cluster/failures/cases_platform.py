@@ -108,8 +108,16 @@ def _degraded(stage: Stage) -> None:
 
 TAKEN = dict(is_retryable=True, change_plain=as_it_is, is_quick=True)
 CASES = (
-    Case(name="noexecute-taint", title="The node is tainted NoExecute", kind=FailureKind.PREEMPTED, strike=_taint, **TAKEN),
-    Case(name="eviction", title="The pod is evicted (Eviction API)", kind=FailureKind.PREEMPTED, strike=_evict, **TAKEN),
+    Case(
+        name="noexecute-taint",
+        title="The node is tainted NoExecute",
+        kind=FailureKind.PREEMPTED,
+        strike=_taint,
+        **TAKEN,
+    ),
+    Case(
+        name="eviction", title="The pod is evicted (Eviction API)", kind=FailureKind.PREEMPTED, strike=_evict, **TAKEN
+    ),
     Case(
         name="priority",
         title="A pod of higher priority takes the chips",
@@ -127,7 +135,9 @@ CASES = (
         strike=_reclaim,
         **TAKEN,
     ),
-    Case(name="shutdown", title="The node shuts down gracefully", kind=FailureKind.PREEMPTED, strike=_shut_down, **TAKEN),
+    Case(
+        name="shutdown", title="The node shuts down gracefully", kind=FailureKind.PREEMPTED, strike=_shut_down, **TAKEN
+    ),
     Case(
         name="node-deleted",
         title="The Node object is deleted",

@@ -10,7 +10,7 @@ from stage import Stage
 
 from prefect_tpu.infra.errors import FailureKind
 
-SOON = {"provision_timeout": 6.0}
+SOON = {"provision_timeout": 12.0}
 RESTRICTED = "pod-security.kubernetes.io/enforce"
 KUEUE = "kueue.x-k8s.io/v1beta1"
 
@@ -53,7 +53,9 @@ def _few_chips(stage: Stage) -> None:
 def _queue(stage: Stage, **spec: object) -> None:
     """A queue of one slice's chips, for pools of this case."""
     flavor = {"metadata": {"name": stage.name}, "spec": {"nodeLabels": stage.selector, "tolerations": [TPU_TOLERATION]}}
-    stage.api.apply(f"/apis/{KUEUE}/resourceflavors/{stage.name}", {"apiVersion": KUEUE, "kind": "ResourceFlavor", **flavor})
+    stage.api.apply(
+        f"/apis/{KUEUE}/resourceflavors/{stage.name}", {"apiVersion": KUEUE, "kind": "ResourceFlavor", **flavor}
+    )
     amounts = {"google.com/tpu": 2 * int(CHIPS), "cpu": 100, "memory": "500Gi"}
     quota = {"name": stage.name, "resources": [{"name": key, "nominalQuota": value} for key, value in amounts.items()]}
     cluster_queue = {
@@ -101,26 +103,88 @@ REFUSED = dict(kind=FailureKind.REFUSED, is_retryable=False, strike=nothing, wai
 ABSENT = dict(kind=FailureKind.NO_CAPACITY, is_retryable=True, strike=nothing, waits_for="nothing")
 QUEUED = {"queue": "queue", "cpu": "10m", "memory": "1Gi"}
 CASES = (
-    Case(name="image-not-found", title="The image is not there", is_retryable=False, kind=FailureKind.IMAGE,
-         pods={"image": "missing.example/training:1"}, strike=nothing, waits_for="nothing"),
-    Case(name="image-name-invalid", title="The image's name is none", is_retryable=False, kind=FailureKind.IMAGE,
-         pods={"image": "Training:1"}, strike=nothing, waits_for="nothing"),
-    Case(name="admission", title="Admission refuses the pods (Pod Security `restricted`)", prepare=_restrict, **REFUSED),
-    Case(name="quota", title="A ResourceQuota is exceeded", kind=FailureKind.NO_QUOTA, is_retryable=False,
-         prepare=_limit_chips, strike=nothing, waits_for="nothing"),
-    Case(name="no-service-account", title="The ServiceAccount is missing", pods={"service_account": "trainer"}, **ABSENT),
+    Case(
+        name="image-not-found",
+        title="The image is not there",
+        is_retryable=False,
+        kind=FailureKind.IMAGE,
+        pods={"image": "missing.example/training:1"},
+        strike=nothing,
+        waits_for="nothing",
+    ),
+    Case(
+        name="image-name-invalid",
+        title="The image's name is none",
+        is_retryable=False,
+        kind=FailureKind.IMAGE,
+        pods={"image": "Training:1"},
+        strike=nothing,
+        waits_for="nothing",
+    ),
+    Case(
+        name="admission", title="Admission refuses the pods (Pod Security `restricted`)", prepare=_restrict, **REFUSED
+    ),
+    Case(
+        name="quota",
+        title="A ResourceQuota is exceeded",
+        kind=FailureKind.NO_QUOTA,
+        is_retryable=False,
+        prepare=_limit_chips,
+        strike=nothing,
+        waits_for="nothing",
+    ),
+    Case(
+        name="no-service-account", title="The ServiceAccount is missing", pods={"service_account": "trainer"}, **ABSENT
+    ),
     Case(name="no-secret", title="A Secret is missing", pods={"secrets": {"TOKEN": "hub/token"}}, **REFUSED),
-    Case(name="no-config-map", title="A ConfigMap volume is missing", pods={"volumes": {"/settings": "configmap:run"}}, **REFUSED),
-    Case(name="no-claim", title="A claim is missing", pods={"volumes": {"/data": "claim:data"}}, settings=SOON, **ABSENT),
+    Case(
+        name="no-config-map",
+        title="A ConfigMap volume is missing",
+        pods={"volumes": {"/settings": "configmap:run"}},
+        **REFUSED,
+    ),
+    Case(
+        name="no-claim", title="A claim is missing", pods={"volumes": {"/data": "claim:data"}}, settings=SOON, **ABSENT
+    ),
     Case(name="no-pool", title="The cluster has no pool of this accelerator", pools=0, settings=SOON, **ABSENT),
-    Case(name="all-taken", title="All slices are taken until `provision_timeout` (6 s here)", pools=1, prepare=_take_all,
-         settings=SOON, **ABSENT),
-    Case(name="too-many-chips", title="No node has as many chips", pools=0, prepare=_few_chips, settings=SOON, **ABSENT),
-    Case(name="queue-missing", title="The Kueue queue does not exist", pods={"queue": "nowhere"}, needs_kueue=True, **ABSENT),
-    Case(name="queue-stopped", title="The Kueue queue is stopped", pods=QUEUED, prepare=_stopped_queue,
-         settings=SOON, needs_kueue=True, **ABSENT),
-    Case(name="kueue-preemption", title="Kueue gives the quota to a job of higher priority",
-         kind=FailureKind.PREEMPTED, is_retryable=True, pods=QUEUED, prepare=_open_queue, strike=_outrank_in_queue,
-         relieve=_withdraw, is_quick=True, needs_kueue=True),
+    Case(
+        name="all-taken",
+        title="All slices are taken until `provision_timeout` (12 s here)",
+        pools=1,
+        prepare=_take_all,
+        settings=SOON,
+        **ABSENT,
+    ),
+    Case(
+        name="too-many-chips", title="No node has as many chips", pools=0, prepare=_few_chips, settings=SOON, **ABSENT
+    ),
+    Case(
+        name="queue-missing",
+        title="The Kueue queue does not exist",
+        pods={"queue": "nowhere"},
+        needs_kueue=True,
+        **ABSENT,
+    ),
+    Case(
+        name="queue-stopped",
+        title="The Kueue queue is stopped",
+        pods=QUEUED,
+        prepare=_stopped_queue,
+        settings=SOON,
+        needs_kueue=True,
+        **ABSENT,
+    ),
+    Case(
+        name="kueue-preemption",
+        title="Kueue gives the quota to a job of higher priority",
+        kind=FailureKind.PREEMPTED,
+        is_retryable=True,
+        pods=QUEUED,
+        prepare=_open_queue,
+        strike=_outrank_in_queue,
+        relieve=_withdraw,
+        is_quick=True,
+        needs_kueue=True,
+    ),
     Case(name="rbac", title="RBAC forbids to create JobSets", pods={"cluster": "limited"}, **ABSENT),
 )

@@ -95,7 +95,7 @@ def job(stage: Stage, case: Case) -> tuple[SliceJob, Storage]:
     volumes = {str(stage.folder): f"gs://{stage.name}", **case.pods.get("volumes", {})}
     room = {"cpu": "10m", "memory": "1Gi"}
     pods = {"image": "pod-python", "python": "python", "namespace": stage.name, "node_selector": stage.selector}
-    settings = {"backend": "jobset", "grace": 5.0, "stall_timeout": None, "provision_timeout": 60.0, **case.settings}
+    settings = {"backend": "jobset", "grace": 5.0, "stall_timeout": None, "provision_timeout": 200.0, **case.settings}
     output = str(stage.folder / "jobs")
     is_command = not case.function
     request = Request(

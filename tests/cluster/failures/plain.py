@@ -15,7 +15,7 @@ SPOT_TOLERATION = {"key": "cloud.google.com/gke-spot", "operator": "Equal", "val
 
 _SCRIPT = """
 [ "$RESTARTS" = 0 ] || exit 0
-trap 'exit 0' TERM
+trap 'exit 143' TERM
 touch {up}-$JOB_COMPLETION_INDEX
 if [ "$JOB_COMPLETION_INDEX" = 1 ]; then
   until [ -e {strike} ]; do sleep 0.1 & wait $!; done

@@ -7,16 +7,16 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeVar
 
 import ours
 import plain
 from case import HOSTS, Case
 from ours import FIRST, SECOND, Driven
-from recorder import Change
 from recorded import Recording
-from snapshots import snapshot, without_made_up_names
+from recorder import Change
+from snapshots import snapshot
 from stage import CASE_LABEL, Stage
 
 from prefect_tpu.infra.errors import Failure
@@ -65,13 +65,13 @@ def play(case: Case, stage: Stage, turn: threading.Semaphore) -> Outcome:
     first = driven.result.attempts[0] if driven.result.attempts else None
     failure = first.failure if first else driven.result.failure
     assert failure is not None, f"{case.name}: nothing failed"
-    failure = replace(failure, message=without_made_up_names(failure.message))
+    recording = snapshot(stage, driven) if driven.closings else None
     return Outcome(
         case=case,
         state=driven.result.state,
         attempts=len(driven.result.attempts),
         failure=failure,
-        recording=snapshot(stage, driven) if driven.closings else None,
+        recording=recording,
         ours=delay,
         jobset=restarted,
     )

@@ -39,13 +39,16 @@ def snapshot(stage: Stage, driven: Driven) -> Recording:
     """Of the first attempt, when the launcher had its verdict."""
     closing = next(closing for closing in driven.closings if closing.attempt == 1)
     heard = _before(stage, closing.at)
-    base = _clean({
-        "job": json.loads(driven.job.to_json()),
-        "hosts": HOSTS,
-        "was_told_to_stop": 1 in driven.stops,
-        "outputs": closing.outputs,
-        **_state(heard),
-    }, stage)
+    base = _clean(
+        {
+            "job": json.loads(driven.job.to_json()),
+            "hosts": HOSTS,
+            "was_told_to_stop": 1 in driven.stops,
+            "outputs": closing.outputs,
+            **_state(heard),
+        },
+        stage,
+    )
     lasting = _lasting(heard, base, closing.at)
     return Recording(**base, lasting=lasting)
 
@@ -118,7 +121,7 @@ def _clean(content: Object, stage: Stage) -> Object:
     text = json.dumps(content).replace(str(stage.folder), "/shared")
     for number, uid in enumerate(dict.fromkeys(_UID.findall(text))):
         text = text.replace(uid, f"uid-{number}")
-    text = without_made_up_names(text)
+    text = _without_made_up_names(text)
     stamps = [_read(match) for match in _STAMP.finditer(text)]
     first = min(stamps, default=_BEGIN)
     text = _STAMP.sub(lambda match: _written(_BEGIN + (_read(match) - first)), text)
@@ -126,7 +129,12 @@ def _clean(content: Object, stage: Stage) -> Object:
     return found
 
 
-def without_made_up_names(text: str) -> str:
+def in_any_run(text: str) -> str:
+    """Without the ids that a run makes up."""
+    return re.sub(rf"{_UID.pattern}|\buid-\d+", "uid", _without_made_up_names(text))
+
+
+def _without_made_up_names(text: str) -> str:
     """Of pods."""
     return re.sub(rf"({FIRST}-s-\d+-\d+)-[a-z0-9]{{5}}\b", r"\1-xxxxx", text)
 

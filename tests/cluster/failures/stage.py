@@ -56,6 +56,11 @@ class Stage:
 
     def clear(self) -> None:
         """Nothing of it is left."""
+        pods = self.path("v1", "pods")
+        self.api.delete(self.path("jobset.x-k8s.io/v1alpha2", "jobsets"))
+        self.api.delete(self.path("batch/v1", "jobs"), None, propagationPolicy="Background")
+        self.api.delete(pods, None, gracePeriodSeconds=0)
+        self.until(lambda: not self.api.get(pods)["items"], "the end of its pods")
         self.cluster.delete_namespace(self.name)
         self.cluster.delete_nodes(*self.nodes)
 
@@ -127,7 +132,7 @@ class Stage:
             try:
                 if found := look():
                     return found
-            except (ApiError, IndexError) as error:
+            except (ApiError, IndexError, KeyError) as error:
                 if isinstance(error, ApiError) and error.status != 404:
                     raise
             if time.monotonic() > end:

@@ -11,7 +11,8 @@ from recorded import FIXTURES
 
 def keep(outcome: Outcome) -> None:
     """Write one case's fixture."""
-    case, failure = outcome.case, outcome.failure
+    case, recording = outcome.case, outcome.recording
+    failure = (recording.failure() if recording else None) or outcome.failure  # with the ids that the recording has
     seen = {
         "title": case.title,
         "kind": failure.kind.value,
@@ -19,13 +20,16 @@ def keep(outcome: Outcome) -> None:
         "message": failure.message,
         "attempts": outcome.attempts,
         "state": outcome.state,
+        "is_quick": case.is_quick,
         "ours": _seconds(outcome.ours),
         "jobset": _seconds(outcome.jobset),
         "jobset_bound": case.plain_seconds if case.change_plain else None,
     }
-    recording = asdict(outcome.recording) if outcome.recording else None
     FIXTURES.mkdir(parents=True, exist_ok=True)
-    content = json.dumps({"seen": seen, "recording": recording}, indent=1, sort_keys=True) + "\n"
+    content = (
+        json.dumps({"seen": seen, "recording": asdict(recording) if recording else None}, indent=1, sort_keys=True)
+        + "\n"
+    )
     (FIXTURES / f"{case.name}.json").write_text(content)
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 
 from control_plane import Api, ApiError, Object
 
 from kubelet.clock import now, precisely_now
 
 HEARTBEAT_SECONDS = 2.0
+BEATS_AT_ONCE = 4
 VERSION = "v1.36.3"
 HEALTHY = (
     ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
@@ -102,16 +104,22 @@ class Nodes:
                 raise
 
     def beat(self) -> None:
-        """One heartbeat of each."""
-        for name in list(self._alive):
-            self._renew(name)
+        """One heartbeat of each, some at once: on a busy machine one after the other takes longer than a node may."""
+        with ThreadPoolExecutor(BEATS_AT_ONCE) as pool:
+            list(pool.map(self._beat_one, list(self._alive)))
+
+    def _beat_one(self, name: str) -> None:
+        try:
+            self._api.patch(_lease(name), {"spec": {"renewTime": precisely_now()}}, "merge-patch")
+        except ApiError as error:
+            if error.status != 404:  # it is only being registered
+                raise
 
     def _renew(self, name: str) -> None:
-        path = f"/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{name}"
         spec = {"holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": precisely_now()}
         meta = {"name": name, "namespace": "kube-node-lease"}
         lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": meta, "spec": spec}
-        self._api.apply(path, lease, "kubelet")
+        self._api.apply(_lease(name), lease, "kubelet")
 
     def _status(self, node: Object) -> Object:
         name = node["metadata"]["name"]
@@ -131,6 +139,10 @@ class Nodes:
             "nodeInfo": dict.fromkeys(texts, name) | system,
             "conditions": [_condition(*one) for one in HEALTHY],
         }
+
+
+def _lease(name: str) -> str:
+    return f"/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{name}"
 
 
 def _condition(kind: str, is_true: str, reason: str, message: str) -> Object:

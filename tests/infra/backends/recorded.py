@@ -94,10 +94,10 @@ def symptom_keys(recording: Recording) -> Iterable[tuple[str, str]]:
     return {found.key for found in symptoms(recording.facts())}
 
 
-def read(path: Path) -> tuple[Recording, Object]:
-    """One fixture: the recording, and what was seen of the run that made it."""
+def read(path: Path) -> tuple[Recording | None, Object]:
+    """One fixture: the recording, None where nothing was sent, and what was seen of the run that made it."""
     data = json.loads(path.read_text())
-    return Recording(**data["recording"]), data["seen"]
+    return Recording(**data["recording"]) if data["recording"] else None, data["seen"]
 
 
 def _output(files: Mapping[str, Any]) -> OutputFacts:
