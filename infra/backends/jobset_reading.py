@@ -31,6 +31,7 @@ _IMPENDING_END = "cloud.google.com/impending-node-termination"
 _UNREACHABLE = "node.kubernetes.io/unreachable"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _CHIPS = frozenset({"google.com/tpu", "nvidia.com/gpu"})
 _PLACED_BY_TAINT = frozenset({"NoSchedule", "NoExecute"})
 

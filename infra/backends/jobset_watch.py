@@ -22,7 +22,7 @@ from prefect_tpu.infra.backends.jobset_reading import (
     read_event,
     read_job,
     read_jobset,
-    read_node,
+    read_nodes,
     read_workload,
 )
 from prefect_tpu.infra.backends.jobset_symptoms import symptoms
@@ -169,7 +169,7 @@ class Watching:
         """What is known only once the JobSet is: which nodes may be its, and whose queue it stands in."""
         if self._raw_jobset is None or "nodes" in self._tasks or self._nodes:
             return
-        self._begin("nodes", self._unless_forbidden(self._follow_nodes(node_labels(self._raw_jobset))))
+        self._begin("nodes", self._unless_forbidden(self._follow_nodes(self._raw_jobset)))
         self._begin("around", self._unless_forbidden(self._look_around()))
         found = read_jobset(self._raw_jobset)
         if found.queue is not None:
@@ -184,11 +184,12 @@ class Watching:
             self._knows_nodes.set()
             await asyncio.Event().wait()
 
-    async def _follow_nodes(self, labels: str) -> None:
-        async with aclosing(self._cluster.watch(Selection(resource=NODES, labels=labels))) as watching:
+    async def _follow_nodes(self, jobset: Object) -> None:
+        chosen = Selection(resource=NODES, labels=node_labels(jobset))
+        async with aclosing(self._cluster.watch(chosen)) as watching:
             async for snapshot in watching:
                 gone = {name: node.lost() for name, node in self._nodes.items() if self._pods.is_on(name)}
-                self._nodes = {**gone, **{node["metadata"]["name"]: read_node(node) for node in snapshot.objects}}
+                self._nodes = {**gone, **read_nodes(snapshot.objects, jobset)}
                 self._knows_nodes.set()
                 self._changed.set()
 
