@@ -30,8 +30,6 @@ _ACTIVE_MAINTENANCE = "cloud.google.com/active-node-maintenance"
 _IMPENDING_END = "cloud.google.com/impending-node-termination"
 _UNREACHABLE = "node.kubernetes.io/unreachable"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _CHIPS = frozenset({"google.com/tpu", "nvidia.com/gpu"})
 _PLACED_BY_TAINT = frozenset({"NoSchedule", "NoExecute"})
 
