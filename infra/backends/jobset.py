@@ -98,7 +98,7 @@ class JobSetBackend:
                 return Refused(reason=why)
             self._accepted.append(pods)  # asked once: a new attempt of the same job waits for no twenty questions
             shape = resolve(offer.accelerator, dialect=attempt.job.dialect)
-            avoid = await places_to_avoid(cluster, shape, attempt.job.slices, attempt.avoid)
+            avoid = await places_to_avoid(cluster, shape, attempt.job.slices, attempt.avoid, pods.node_selector)
         return jobset_plan.hold(attempt, offer, avoid)
 
     def imagine(self, attempt: Attempt, offer: Offer) -> Held | Refused:

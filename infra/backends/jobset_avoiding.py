@@ -17,11 +17,16 @@ from prefect_tpu.infra.gcp.placement import chip_labels
 from prefect_tpu.infra.gcp.resources import NODES, PODS, Selection
 
 
-async def places_to_avoid(cluster: Kubernetes, shape: Slice, slices: int, lost: Sequence[str]) -> tuple[str, ...]:
-    """Of the places that lost hosts, those to keep away from; none where nodes and their pods cannot be seen."""
+async def places_to_avoid(
+    cluster: Kubernetes, shape: Slice, slices: int, lost: Sequence[str], selector: Mapping[str, str]
+) -> tuple[str, ...]:
+    """Of the places that lost hosts, those to keep away from; none where nodes and their pods cannot be seen.
+
+    selector: by which the job chooses among such nodes; others are of no use to it.
+    """
     if not lost:
         return ()
-    labels = ",".join(f"{name}={value}" for name, value in chip_labels(shape).items())
+    labels = ",".join(f"{name}={value}" for name, value in {**chip_labels(shape), **selector}.items())
     try:
         nodes = [read_node(node) for node in await cluster.list_all(Selection(resource=NODES, labels=labels))]
         pods = await cluster.list_all(Selection(resource=PODS))
