@@ -12,6 +12,7 @@ from prefect_tpu.infra.gcp.resources import Resource
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+_SAYING_WHAT_IS = (MERGE_PATCH, STRATEGIC_PATCH)  # how an object shall be, not what is done to it: twice is as once
 _METHODS = {"create": "POST", "patch": "PATCH", "delete": "DELETE"}
 _READING = ("get", "list", "watch")
 
@@ -45,7 +46,7 @@ class Call:
         """Whether a second one does no harm where nobody knows what became of the first."""
         if self.verb == "delete":
             return bool(self.body and self.body.get("preconditions"))
-        return self.verb in _READING
+        return self.verb in _READING or self.content_type in _SAYING_WHAT_IS or "dryRun" in self.query
 
     @property
     def object(self) -> str:

@@ -170,16 +170,14 @@ class Kubernetes:
         change: Mapping[str, Any],
         *,
         content_type: str = MERGE_PATCH,
-        part: str | None = None,
     ) -> Object:
-        """Change an object, or a subresource of it; by default as a JSON merge patch."""
+        """Change an object; by default as a JSON merge patch."""
         served = await self.served(resource)
         call = Call(
             verb="patch",
             resource=served,
             namespace=namespace,
             name=name,
-            part=part,
             body=change,
             content_type=content_type,
         )

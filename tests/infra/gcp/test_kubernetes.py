@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from prefect_tpu.infra.gcp.calls import MERGE_PATCH, STRATEGIC_PATCH
 from prefect_tpu.infra.gcp.errors import Conflict, NotFound, Refused, Unavailable
 from prefect_tpu.infra.gcp.kubernetes import Kubernetes
 from prefect_tpu.infra.gcp.patience import Patience
@@ -146,14 +147,24 @@ async def test_a_busy_api_server_is_obeyed(server: Any, cluster: Kubernetes, mak
 
 
 async def test_what_may_have_happened_is_not_done_twice(server: Any, cluster: Kubernetes, make_pod: Make) -> None:
-    broken = server.status(500, "InternalError", "etcdserver: request timed out")
-    server.on("POST", PODS_PATH, broken)
-    server.on("PATCH", POD_PATH, broken)
+    server.on("POST", PODS_PATH, server.status(500, "InternalError", "etcdserver: request timed out"))
     with pytest.raises(Unavailable):
         await cluster.create(make_pod("a"))
-    with pytest.raises(Unavailable):
-        await cluster.patch(PODS, "a", "research", {"metadata": {"labels": {"x": "y"}}})
-    assert len(server.requests) == 2
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("content_type", [MERGE_PATCH, STRATEGIC_PATCH])
+async def test_what_an_object_shall_be_is_said_again(server: Any, cluster: Kubernetes, content_type: str) -> None:
+    broken = server.status(500, "InternalError", "etcdserver: request timed out")
+    server.on("PATCH", POD_PATH, broken, server.drop(), server.json({"kind": "Pod"}))
+    change = {"metadata": {"labels": {"x": "y"}}}
+    assert await cluster.patch(PODS, "a", "research", change, content_type=content_type) == {"kind": "Pod"}
+    assert len(server.requests) == 3
+
+
+async def test_what_is_only_tried_is_tried_again(server: Any, cluster: Kubernetes, make_pod: Make) -> None:
+    server.on("POST", PODS_PATH, server.drop(), server.json(make_pod("a"), 201))
+    assert await cluster.dry_run(make_pod("a")) == make_pod("a")
 
 
 async def test_what_a_webhook_says_is_passed_on(server: Any, cluster: Kubernetes, make_pod: Make) -> None:
