@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
+import signal
 import socket
 import subprocess
 import threading
@@ -18,6 +20,7 @@ import pytest
 from gcs_corrections import Proxy, Request, Trouble
 
 _PATIENCE = 20.0
+_PR_SET_PDEATHSIG = 1  # of Linux
 
 
 class Gcs:
@@ -90,7 +93,8 @@ def running(folder: Path) -> Iterator[Gcs]:
     words = ["-scheme", "http", "-backend", "memory", "-host", "127.0.0.1", "-port", str(port)]
     words += ["-external-url", f"http://127.0.0.1:{port}", "-log-level", "error"]
     with (folder / "fake-gcs.log").open("wb") as log:
-        server = subprocess.Popen([str(_server._get_binary_path()), *words], stdout=log, stderr=log)
+        command = [str(_server._get_binary_path()), *words]
+        server = subprocess.Popen(command, stdout=log, stderr=log, preexec_fn=_end_with_the_tests)
     try:
         _await(server, port)
         with Proxy(port) as proxy:
@@ -104,6 +108,11 @@ def running(folder: Path) -> Iterator[Gcs]:
     finally:
         server.kill()
         server.wait()
+
+
+def _end_with_the_tests() -> None:
+    """In the server's process, before it begins: the kernel kills it when these tests are killed."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _await(server: subprocess.Popen[bytes], port: int) -> None:
