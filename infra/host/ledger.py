@@ -32,14 +32,23 @@ class LedgerShipper:
 
         Raises `PlatformError` where storage refuses: the lines wait for the next time.
         """
+        while (lines := self._unshipped()) and not self._ship(lines):
+            pass
+
+    def _unshipped(self) -> bytes:
         try:
             with self._events.open("rb") as file:
                 file.seek(self._offset)
                 whole, newline, _ = file.read().rpartition(b"\n")
         except FileNotFoundError:
-            return
-        if newline:
-            name = layout.host_ledger(self._attempt, self._host, self._sequence)
-            self._storage.put_if_absent(name, whole + newline)
-            self._sequence += 1
-            self._offset += len(whole) + 1
+            return b""
+        return whole + newline
+
+    def _ship(self, lines: bytes) -> bool:
+        """Whether all of them are there now. Else an earlier write was, of fewer lines, whose answer was lost."""
+        name = layout.host_ledger(self._attempt, self._host, self._sequence)
+        is_ours = self._storage.put_if_absent(name, lines)
+        there = lines if is_ours else self._storage.get(name) or lines
+        self._sequence += 1
+        self._offset += len(there)
+        return is_ours

@@ -65,6 +65,16 @@ def test_lines_that_cannot_be_written_wait(storage: LocalStorage, events: Path, 
     assert shipped(storage) == [b"one\ntwo\n"]
 
 
+def test_lines_that_were_written_although_the_answer_was_lost_are_not_taken_for_the_later_ones(
+    storage: LocalStorage, events: Path, shipper: LedgerShipper
+) -> None:
+    append(events, "one\ntwo\n")
+    storage.put(layout.ledger(2, "host1", 0), b"one\n")  # and nobody told this host
+    shipper.ship()
+    shipper.ship()
+    assert shipped(storage) == [b"one\n", b"two\n"]
+
+
 def test_often_while_young_and_once_a_minute_later(storage: LocalStorage, events: Path, shipper: LedgerShipper) -> None:
     shipped_at = []
     for second in range(200):
