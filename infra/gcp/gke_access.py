@@ -117,7 +117,7 @@ class GoogleToken:
         try:
             await asyncio.to_thread(self._credentials.refresh, request)
         except google.auth.exceptions.GoogleAuthError as exc:
-            if _is_for_now(exc):
+            if is_for_now(exc):
                 raise Unavailable(
                     f"Google gave no access token for now: {exc}. Check the network.", is_unprocessed=True
                 ) from exc
@@ -129,7 +129,7 @@ class GoogleToken:
             request.session.close()
 
 
-def _is_for_now(error: google.auth.exceptions.GoogleAuthError) -> bool:
+def is_for_now(error: google.auth.exceptions.GoogleAuthError) -> bool:
     """Whether whoever gives tokens was out of reach or too busy. The metadata server's silence is only the cause."""
     lost = google.auth.exceptions.TransportError
     return error.retryable or isinstance(error, lost) or isinstance(error.__cause__, lost)

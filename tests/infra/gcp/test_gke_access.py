@@ -16,10 +16,11 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import NameOID
+from google.auth.exceptions import RefreshError, TransportError
 
 from prefect_tpu.infra.errors import PlatformError, UsageError
 from prefect_tpu.infra.gcp.errors import ClusterError, Unavailable
-from prefect_tpu.infra.gcp.gke_access import OVERRIDE, Endpoint, endpoint_of
+from prefect_tpu.infra.gcp.gke_access import OVERRIDE, Endpoint, endpoint_of, is_for_now
 from prefect_tpu.infra.gcp.kubernetes import Kubernetes
 from prefect_tpu.infra.gcp.resources import NODES
 
@@ -123,6 +124,14 @@ async def test_whoever_gives_tokens_may_be_away_for_a_while(google: Any, api: An
     async with Kubernetes(CLUSTER) as cluster:
         await cluster.get(NODES, "n")
     assert api.tokens == ["Bearer t1"]
+
+
+def test_whose_silence_is_for_now_is_told_from_the_error_or_its_cause() -> None:
+    away, refused = TransportError("no route"), RefreshError("invalid_grant")
+    metadata_server_away = RefreshError(away)
+    metadata_server_away.__cause__ = away
+    errors = (away, metadata_server_away, RefreshError("busy", retryable=True), refused)
+    assert [is_for_now(error) for error in errors] == [True, True, True, False]
 
 
 @pytest.mark.anyio
