@@ -62,8 +62,8 @@ class Errands:
     def _do(self, act: Callable[[float], bool | None]) -> bool:
         try:
             return bool(act(self._age()))
-        except PlatformError as exc:
-            self._tell(str(exc))
+        except (PlatformError, OSError) as exc:  # also what the scratch folder's disk refuses
+            self._tell(f"{str(exc).rstrip('.')}.")
             return False
 
     def _tell(self, why: str) -> None:

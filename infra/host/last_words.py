@@ -33,7 +33,7 @@ class LastWords:
         outcome = read_json(self._scratch / Scratch.OUTCOME)
         try:
             insist(self._keep_values, self._left)
-        except PlatformError as exc:
+        except (PlatformError, OSError) as exc:
             return records.unkept(outcome, str(exc))
         return outcome
 
@@ -80,7 +80,7 @@ class LastWords:
     def _try(self, act: Callable[[], None]) -> None:
         try:
             insist(act, self._left)
-        except PlatformError as exc:
+        except (PlatformError, OSError) as exc:
             sys.stderr.write(f"prefect-tpu: {exc}\n")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import threading
 from collections.abc import Callable
 
@@ -15,6 +16,10 @@ WaitUntil = Callable[..., None]
 
 def refuse(age: float) -> bool:
     raise PlatformError("The bucket cannot be reached.")
+
+
+def cannot_read(age: float) -> bool:
+    raise OSError(errno.EIO, "Input/output error", "/scratch/log/0")
 
 
 def never(age: float) -> bool:
@@ -31,8 +36,12 @@ def test_errands_come_by_turns_with_the_hosts_age(wait_until: WaitUntil) -> None
     assert seen[:4] == [("a", 7.0), ("b", 7.0)] * 2 and len(seen) == count
 
 
+@pytest.mark.parametrize(
+    ("refuse", "why"),
+    [(refuse, "The bucket cannot be reached."), (cannot_read, "[Errno 5] Input/output error: '/scratch/log/0'.")],
+)
 def test_what_is_refused_stops_neither_the_others_nor_the_next_time(
-    wait_until: WaitUntil, capsys: pytest.CaptureFixture[str]
+    wait_until: WaitUntil, capsys: pytest.CaptureFixture[str], refuse: Callable[[float], bool], why: str
 ) -> None:
     turns: list[float] = []
     errands = Errands(lambda: 0.0, (refuse, turns.append), {"q": refuse})
@@ -41,7 +50,7 @@ def test_what_is_refused_stops_neither_the_others_nor_the_next_time(
     assert errands.end(None)
     assert errands.answer is None
     said = capsys.readouterr().err
-    assert said == "prefect-tpu: The bucket cannot be reached. The program runs on, and it is tried again.\n"
+    assert said == f"prefect-tpu: {why} The program runs on, and it is tried again.\n"
 
 
 def test_questions_are_asked_until_one_is_answered_with_yes(wait_until: WaitUntil) -> None:
