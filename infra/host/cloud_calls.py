@@ -15,6 +15,7 @@ from email.message import Message
 from typing import IO, Protocol, TypeVar
 
 NOT_NOW = frozenset({408, 429, 500, 502, 503, 504})  # https://cloud.google.com/storage/docs/retry-strategy, 2026-11
+LONGEST_ASKED = 60.0  # seconds that a server is left alone, whatever it asks for
 _SHOWN = 500  # characters of what an answer says
 Value = TypeVar("Value")
 
@@ -34,7 +35,7 @@ class Patience:
 
     def pause(self, tried: int, asked: float, drawn: float) -> float:
         """Seconds until the next try, after so many; `drawn` lies between 0 and 1."""
-        return max(asked, drawn * min(self.first_pause * 2.0**tried, self.longest_pause))
+        return max(min(asked, LONGEST_ASKED), drawn * min(self.first_pause * 2.0**tried, self.longest_pause))
 
 
 class CallFailed(Exception):
@@ -170,4 +171,4 @@ def _said(exc: urllib.error.HTTPError) -> str:
 
 
 def _seconds(retry_after: str | None) -> float:
-    return min(float(retry_after), 60.0) if retry_after and retry_after.isdigit() else 0.0
+    return float(retry_after) if retry_after and retry_after.isdigit() else 0.0

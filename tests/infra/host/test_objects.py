@@ -12,7 +12,7 @@ from prefect_tpu.infra.buckets import BucketStorage
 from prefect_tpu.infra.errors import PlatformError, UsageError
 from prefect_tpu.infra.host.cloud_calls import Patience
 from prefect_tpu.infra.host.cloud_parts import PART_BYTES
-from prefect_tpu.infra.host.objects import open_bucket
+from prefect_tpu.infra.host.objects import HostObjects, open_bucket
 
 SHORT = Patience(tries=4, first_pause=0.001, longest_pause=0.002)
 LOST: list[dict[str, Any]] = [{"code": 0}, {"code": 0, "is_done": True}, {"code": 503}, {"code": 503, "is_done": True}]
@@ -120,6 +120,12 @@ def test_an_output_may_end_with_a_slash_and_have_no_folder(bucket: str) -> None:
     assert (whole.url, whole.children(""), open_bucket(f"{bucket}/x").get("y")) == (bucket, ["x"], b"1")
 
 
+def test_a_folder_that_some_tool_made_is_no_name(storage: BucketStorage, bucket: str) -> None:
+    HostObjects(bucket.removeprefix("gs://"), SHORT).write("job/deep/", b"")
+    storage.put("deep/a", b"1")
+    assert (storage.list("deep"), storage.children("deep"), storage.children("")) == (["deep/a"], ["a"], ["deep"])
+
+
 @pytest.mark.parametrize("how", LOST)
 def test_a_long_file_goes_on_where_it_broke_off(
     storage: BucketStorage, gcs: Gcs, tmp_path: Path, how: dict[str, Any]
@@ -167,3 +173,4 @@ def test_pauses_double_to_a_bound_and_the_server_may_ask_for_more() -> None:
     assert [patience.pause(tried, 0.0, 1.0) for tried in range(4)] == [1.0, 2.0, 4.0, 5.0]
     assert patience.pause(3, 0.0, 0.5) == 2.5
     assert patience.pause(0, 30.0, 1.0) == 30.0
+    assert patience.pause(0, 86_400.0, 1.0) == 60.0
