@@ -7,10 +7,13 @@ is passed over in the folder.
 from __future__ import annotations
 
 import asyncio
+import math
+import time
 from collections import deque
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from functools import partial
 
 from prefect_tpu.infra import layout
 from prefect_tpu.infra.backends.base import LogLine
@@ -24,6 +27,7 @@ from prefect_tpu.infra.gcp.resources import JOBSETS, PODS, Selection
 from prefect_tpu.infra.storage import Storage, open_storage
 
 LOOK_SECONDS = 1.0  # how often it is looked whether a pod has begun
+FRESH_SECONDS = 0.2  # what was just asked is not asked again
 REMEMBERED_LINES = 50  # by which a place in a log is found again
 
 
@@ -70,7 +74,7 @@ async def read(
 ) -> AsyncGenerator[LogLine, None]:
     """Of several hosts side by side; each host's lines in its order."""
     queue: asyncio.Queue[LogLine | None] = asyncio.Queue(maxsize=1_000)
-    reader = _Reader(cluster, target, wanted)
+    reader = _Reader(cluster, target, hosts, wanted)
 
     async def read_on(host: int) -> None:
         try:
@@ -97,19 +101,22 @@ async def read(
 
 
 class _Reader:
-    def __init__(self, cluster: Kubernetes, target: Target, wanted: Wanted) -> None:
+    def __init__(self, cluster: Kubernetes, target: Target, hosts: Sequence[int], wanted: Wanted) -> None:
         self._cluster, self._target, self._wanted = cluster, target, wanted
         self._storage = open_storage(target.output)
+        self._selection = _pods_of(target, hosts)
+        self._known: Sequence[PodFacts] = ()
+        self._asked, self._asking = -math.inf, asyncio.Lock()
 
     async def lines(self, host: int) -> AsyncGenerator[str, None]:
         given = Given()
         while True:
             pod = await self._pod(host)
             if pod is not None and pod.has_begun:
-                async with aclosing(self._of_pod(pod, given)) as lines:
+                async with aclosing(self._of_pod(host, pod, given)) as lines:
                     async for text in lines:
                         yield given.note(text)
-                if not self._wanted.follow or await self._is_complete(host, pod):
+                if not self._wanted.follow or await self._has_given_all(host, pod):
                     return
             elif await self._is_over(pod):
                 whole = await asyncio.to_thread(read_log, self._storage, self._target.attempt, host)
@@ -118,18 +125,23 @@ class _Reader:
                 return
             elif not self._wanted.follow:
                 return
-            else:
-                await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(LOOK_SECONDS)
 
-    async def _of_pod(self, pod: PodFacts, given: Given) -> AsyncGenerator[str, None]:
-        """Lines over the API server; none where the pod went meanwhile."""
-        tail = self._wanted.tail if given.count == 0 else None
+    async def _of_pod(self, host: int, pod: PodFacts, given: Given) -> AsyncGenerator[str, None]:
+        """Lines over the API server; none where the pod went meanwhile.
+
+        A second time it is read from its beginning. After a tail nobody knows how far that is: what is left is then
+        read in the folder.
+        """
+        if given.count and self._wanted.tail is not None:
+            return
         to_skip = given.count
-        query = LogQuery(follow=self._wanted.follow, tail=tail)
-        lines = self._cluster.logs(self._target.namespace, pod.name, query)
+        query = LogQuery(follow=self._wanted.follow, tail=self._wanted.tail)
+        has_ended = partial(self._has_container_ended, host, pod)
+        lines = self._cluster.logs(self._target.namespace, pod.name, query, has_ended)
         try:
             async for text in lines:
-                if to_skip > 0 and self._wanted.tail is None:
+                if to_skip > 0:
                     to_skip -= 1
                 else:
                     yield text
@@ -138,7 +150,17 @@ class _Reader:
         finally:
             await lines.aclose()
 
-    async def _is_complete(self, host: int, before: PodFacts) -> bool:
+    async def _has_container_ended(self, host: int, pod: PodFacts) -> bool:
+        """Whether its container has ended or is gone; that is told a moment after its log has come to its end."""
+        if not self._wanted.follow:
+            return True
+        now = await self._pod(host)
+        if now is not None and now.uid == pod.uid and now.container.is_running:
+            await asyncio.sleep(LOOK_SECONDS)
+            return False
+        return True
+
+    async def _has_given_all(self, host: int, before: PodFacts) -> bool:
         """Whether the pod is still there and its container has ended: then the API server gave all of it."""
         now = await self._pod(host)
         return now is not None and now.uid == before.uid and now.container.has_ended
@@ -154,11 +176,26 @@ class _Reader:
         return read_jobset(found).begins_nothing
 
     async def _pod(self, host: int) -> PodFacts | None:
-        slice_number, index = divmod(host, self._target.hosts_per_slice)
-        labels = f"{self._target.selector},{JOB_INDEX}={slice_number},{COMPLETION_INDEX}={index}"
-        found = await self._cluster.list_all(Selection(resource=PODS, namespace=self._target.namespace, labels=labels))
-        pods = [read_pod(pod, self._target.hosts_per_slice) for pod in found]
+        pods = [pod for pod in await self._pods() if pod.host == host]
         return max(pods, key=lambda pod: pod.created_at, default=None)
+
+    async def _pods(self) -> Sequence[PodFacts]:
+        """Of all hosts that are read; one question for all of them, however many ask within a moment."""
+        async with self._asking:
+            if time.monotonic() - self._asked > FRESH_SECONDS:
+                found = await self._cluster.list_all(self._selection)
+                self._known = [read_pod(pod, self._target.hosts_per_slice) for pod in found]
+                self._asked = time.monotonic()
+            return self._known
+
+
+def _pods_of(target: Target, hosts: Sequence[int]) -> Selection:
+    """The pods of these hosts: of one alone, else of the whole attempt."""
+    labels = target.selector
+    if len(hosts) == 1:
+        index, host = divmod(hosts[0], target.hosts_per_slice)
+        labels = f"{labels},{JOB_INDEX}={index},{COMPLETION_INDEX}={host}"
+    return Selection(resource=PODS, namespace=target.namespace, labels=labels)
 
 
 def read_log(storage: Storage, attempt: int, host: int) -> list[str]:

@@ -21,7 +21,7 @@ from prefect_tpu.infra.gcp.resources import ACCESS_REVIEWS, Resource, Selection,
 if TYPE_CHECKING:
     from prefect_tpu.infra.gcp.connection import Connection
     from prefect_tpu.infra.gcp.patience import Patience
-    from prefect_tpu.infra.gcp.pod_logs import LogQuery
+    from prefect_tpu.infra.gcp.pod_logs import IsOver, LogQuery
     from prefect_tpu.infra.gcp.watches import Snapshot
 
 Object = dict[str, Any]
@@ -123,11 +123,20 @@ class Kubernetes:
         finally:
             await together.aclose()
 
-    async def logs(self, namespace: str, pod: str, query: LogQuery) -> AsyncGenerator[str, None]:
-        """The lines that a container wrote; with `follow` until it ends."""
-        from prefect_tpu.infra.gcp.pod_logs import read_log
+    async def logs(
+        self, namespace: str, pod: str, query: LogQuery, is_over: IsOver | None = None
+    ) -> AsyncGenerator[str, None]:
+        """The lines that a container wrote; with `follow` until it ends.
 
-        lines = read_log(self._open, namespace, pod, query)
+        Args:
+            namespace: where the pod is.
+            pod: its name.
+            query: which lines.
+            is_over: asked at the end of a stream whether the container has ended; by default the end is believed.
+        """
+        from prefect_tpu.infra.gcp.pod_logs import believe_end, read_log
+
+        lines = read_log(self._open, namespace, pod, query, is_over or believe_end)
         try:
             async for line in lines:
                 yield line

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
 
 from prefect_tpu.infra.gcp.calls import Call
@@ -33,10 +33,21 @@ class LogQuery:
     since_seconds: int | None = None
 
 
-async def read_log(connection: Connection, namespace: str, pod: str, query: LogQuery) -> AsyncGenerator[str, None]:
+IsOver = Callable[[], Awaitable[bool]]
+
+
+async def believe_end() -> bool:
+    """A stream that ends has said all there is."""
+    return True
+
+
+async def read_log(
+    connection: Connection, namespace: str, pod: str, query: LogQuery, is_over: IsOver = believe_end
+) -> AsyncGenerator[str, None]:
     """The lines of a container, in the order it wrote them.
 
-    A connection that broke, or that fell silent while it follows, is made anew and goes on after the last line.
+    A connection that broke, or that fell silent while it follows, is made anew and goes on after the last line. So is
+    one that came to its end where `is_over` says no: an API server that restarts ends its streams in good order.
     """
     reader = _Reader(connection, namespace, pod, query)
     try:
@@ -47,9 +58,10 @@ async def read_log(connection: Connection, namespace: str, pod: str, query: LogQ
                 seconds=connection.patience.unreachable,
                 is_worth=lambda error: isinstance(error, Unavailable),
             )
-            if line is None:
+            if line is not None:
+                yield line
+            elif await is_over():
                 return
-            yield line
     finally:
         await reader.close()
 
