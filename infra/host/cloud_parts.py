@@ -10,7 +10,7 @@ from prefect_tpu.infra.host.cloud_calls import Call, Caller, CallFailed
 PART_BYTES = 8 * 2**20  # a multiple of 256 KiB, which Cloud Storage wants
 _GOES_ON = 308
 _ENDED = (404, 410)  # the upload is forgotten: after a week, or by Cloud Storage's own trouble
-_BREAKS = 20  # of one upload
+_BREAKS = 20  # of one upload: tries that brought it no further
 
 
 def send_in_parts(caller: Caller, address: str, source: BinaryIO, size: int) -> None:
@@ -18,15 +18,19 @@ def send_in_parts(caller: Caller, address: str, source: BinaryIO, size: int) -> 
     at: int | None = 0
     breaks = 0
     while at is not None:
+        before = at
         try:
             at = _send(caller, address, source, at, size)
         except CallFailed as exc:
-            breaks += 1
             if exc.code in _ENDED:
                 raise CallFailed(503, f"the upload was forgotten: {exc.said}") from exc
-            if not exc.is_worth_repeating or breaks > _BREAKS:
+            if not exc.is_worth_repeating or breaks >= _BREAKS:
                 raise
             at = caller.persevere(lambda: _ask(caller, address, size))
+        if at is not None and at <= before:
+            breaks += 1
+            if breaks > _BREAKS:
+                raise CallFailed(503, f"of its {size} bytes no more than {at} are taken")
 
 
 def _send(caller: Caller, address: str, source: BinaryIO, at: int, size: int) -> int | None:

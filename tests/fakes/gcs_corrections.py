@@ -23,7 +23,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from email import message_from_bytes
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -272,6 +272,7 @@ class Trouble:
     code: the answer; 0 breaks the connection without one.
     is_done: whether the request is carried out all the same, so that only the answer is lost.
     cuts: the answer is the right one and breaks off in its middle.
+    spoils: the answer is the right one but for a bit.
     """
 
     strikes: Callable[[Request], bool]
@@ -279,6 +280,7 @@ class Trouble:
     times: int = 1
     is_done: bool = False
     cuts: bool = False
+    spoils: bool = False
     headers: dict[str, str] = field(default_factory=dict)
 
 
@@ -317,10 +319,13 @@ class _Handler(BaseHTTPRequestHandler):
     def _serve(self) -> None:
         request = Request(self.command, self.path, {k.lower(): v for k, v in self.headers.items()}, self._body())
         trouble = self.server.trouble_for(request)
-        if trouble is None or trouble.is_done or trouble.cuts:
+        if trouble is None or trouble.is_done or trouble.cuts or trouble.spoils:
             answer = self.server.corrections.answer(request)
         if trouble is not None and trouble.cuts:
             self._send(answer, shown=len(answer.body) // 2)
+            return
+        if trouble is not None and trouble.spoils:
+            self._send(replace(answer, body=bytes([answer.body[0] ^ 1]) + answer.body[1:]))
             return
         if trouble is not None and trouble.code == 0:
             self.close_connection = True

@@ -156,6 +156,24 @@ def test_a_long_file_whose_upload_was_forgotten_is_sent_anew(storage: BucketStor
     assert sum(request.method == "POST" for request in requests) == 2
 
 
+def test_an_upload_that_gets_no_further_is_given_up(storage: BucketStorage, gcs: Gcs, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.write_bytes(b"x" * (PART_BYTES + 5))
+    stuck = {"code": 308, "times": 10_000}
+    with (
+        gcs.trouble(strikes=lambda request: request.method == "PUT", **stuck),
+        pytest.raises(PlatformError, match=f"of its {PART_BYTES + 5} bytes no more than 0 are taken"),
+    ):
+        storage.put_file("long", source)
+
+
+def test_a_file_that_arrives_damaged_is_asked_for_again(storage: BucketStorage, gcs: Gcs, tmp_path: Path) -> None:
+    storage.put("a", b"12345" * 1000)
+    with gcs.trouble(spoils=True), gcs.watched() as requests:
+        assert storage.get_file("a", tmp_path / "a")
+    assert len(requests) == 2 and (tmp_path / "a").read_bytes() == b"12345" * 1000
+
+
 def test_a_file_that_arrives_cut_every_time_is_not_left_behind(
     storage: BucketStorage, gcs: Gcs, tmp_path: Path
 ) -> None:
