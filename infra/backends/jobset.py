@@ -116,7 +116,7 @@ class JobSetBackend:
         return self.attach(plan)
 
     def attach(self, plan: HostPlan) -> Handle:
-        return jobset_plan.handle(plan)
+        return jobset_plan.target_of(plan).handle
 
     async def observe(self, handle: Handle) -> AsyncGenerator[Observation, None]:
         target = jobset_plan.target(handle)

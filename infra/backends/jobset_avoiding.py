@@ -9,12 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from prefect_tpu.infra.accelerators import Slice
 from prefect_tpu.infra.backends.jobset_facts import NodeFacts
-from prefect_tpu.infra.backends.jobset_reading import holder_of, read_node
+from prefect_tpu.infra.backends.jobset_reading import holders, read_node
 from prefect_tpu.infra.backends.jobset_slices import slices_of
 from prefect_tpu.infra.gcp.errors import Forbidden
 from prefect_tpu.infra.gcp.kubernetes import Kubernetes
 from prefect_tpu.infra.gcp.placement import chip_labels
-from prefect_tpu.infra.gcp.resources import NODES, PODS, Selection
+from prefect_tpu.infra.gcp.resources import NODES, PODS, Selection, with_labels
 
 
 async def places_to_avoid(
@@ -26,20 +26,19 @@ async def places_to_avoid(
     """
     if not lost:
         return ()
-    labels = ",".join(f"{name}={value}" for name, value in {**chip_labels(shape), **selector}.items())
+    labels = with_labels({**chip_labels(shape), **selector})
     try:
         nodes = [read_node(node) for node in await cluster.list_all(Selection(resource=NODES, labels=labels))]
         pods = await cluster.list_all(Selection(resource=PODS))
     except Forbidden:
         return ()
-    taken = {pod["spec"].get("nodeName", ""): who for pod in pods if (who := holder_of(pod))}
-    return tuple(lost) if has_others(shape, slices, nodes, taken, lost) else ()
+    return tuple(lost) if has_others(shape, slices, nodes, holders(pods), lost) else ()
 
 
 def has_others(
     shape: Slice, slices: int, nodes: Iterable[NodeFacts], taken: Mapping[str, str], lost: Sequence[str]
 ) -> bool:
     """Whether as many slices as the job wants are free elsewhere."""
-    elsewhere = slices_of(shape, [node for node in nodes if node.pool not in lost], taken)
+    elsewhere = slices_of(shape.hosts, [node for node in nodes if node.pool not in lost], taken)
     is_spot = shape.capacity == "spot"
     return sum(1 for one in elsewhere if one.state == "free" and one.is_spot == is_spot) >= slices

@@ -11,7 +11,7 @@ from prefect_tpu.infra.backends.jobset_access import permission_checks
 from prefect_tpu.infra.backends.jobset_checks import unknown_to_gke
 from prefect_tpu.infra.backends.jobset_named import named_checks, queue_checks
 from prefect_tpu.infra.backends.jobset_question import Question
-from prefect_tpu.infra.backends.jobset_reading import holder_of, read_node
+from prefect_tpu.infra.backends.jobset_reading import holders, read_node
 from prefect_tpu.infra.backends.jobset_slices import judged, slices_of
 from prefect_tpu.infra.backends.jobset_trial import jobset_checks
 from prefect_tpu.infra.checks import Check, fail, ok, warn
@@ -19,7 +19,7 @@ from prefect_tpu.infra.errors import PrefectTpuError
 from prefect_tpu.infra.gcp.errors import Forbidden
 from prefect_tpu.infra.gcp.kubernetes import Kubernetes
 from prefect_tpu.infra.gcp.placement import chip_labels
-from prefect_tpu.infra.gcp.resources import NAMESPACES, NODES, PODS, Selection
+from prefect_tpu.infra.gcp.resources import NAMESPACES, NODES, PODS, Selection, with_labels
 
 ALL_SECONDS = 30.0
 
@@ -72,13 +72,12 @@ async def _slices(cluster: Kubernetes, accelerator: str) -> list[Check]:
     shape = resolve(accelerator)
     if why := unknown_to_gke(accelerator, shape):
         return [fail(f"slices of {accelerator}", why, "prefect-tpu accelerators lists them.")]
-    labels = ",".join(f"{name}={value}" for name, value in chip_labels(shape).items())
     try:
-        nodes = await cluster.list_all(Selection(resource=NODES, labels=labels))
+        nodes = await cluster.list_all(Selection(resource=NODES, labels=with_labels(chip_labels(shape))))
     except Forbidden:
         found = "nodes may not be looked at, so slices cannot be counted"
         return [warn(f"slices of {accelerator}", found, "Jobs run without it. See deployments/rbac-cluster.yaml.")]
-    slices = slices_of(shape, map(read_node, nodes), await _taken(cluster))
+    slices = slices_of(shape.hosts, map(read_node, nodes), await _taken(cluster))
     return [judged(accelerator, slices, wants_spot=shape.capacity == "spot")]
 
 
@@ -87,5 +86,4 @@ async def _taken(cluster: Kubernetes) -> dict[str, str] | None:
         pods = await cluster.list_all(Selection(resource=PODS))
     except Forbidden:
         return None
-    held = [(pod["spec"].get("nodeName"), holder_of(pod)) for pod in pods]
-    return {node: who for node, who in held if node and who}
+    return holders(pods)

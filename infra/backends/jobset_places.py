@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from prefect_tpu.infra.backends.jobset_facts import Facts, NodeFacts
+from prefect_tpu.infra.backends.jobset_facts import Facts
+from prefect_tpu.infra.backends.jobset_slices import slices_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,24 +23,12 @@ def place_of(facts: Facts, node: str) -> str:
     return (found.pool if found else "") or node
 
 
-def pools(facts: Facts) -> dict[str, list[NodeFacts]]:
-    """The node pools that could hold a slice of this kind, each with its nodes."""
-    found: dict[str, list[NodeFacts]] = {}
-    for node in sorted(facts.nodes.values(), key=lambda node: node.name):
-        if node.pool:
-            found.setdefault(node.pool, []).append(node)
-    return found
-
-
 def free_pools(facts: Facts) -> list[str]:
     """Those where every host of a slice could be placed now: whole, open, and nobody on them."""
-    own = {pod.node for pod in facts.pods if not pod.has_ended}
-    free = []
-    for name, nodes in pools(facts).items():
-        usable = [node for node in nodes if node.is_open and node.name not in facts.taken and node.name not in own]
-        if len(usable) >= facts.hosts_per_slice and len(usable) == len(nodes):
-            free.append(name)
-    return free
+    own = {pod.node: pod.name for pod in facts.pods if pod.node and not pod.has_ended}
+    pooled = (node for node in facts.nodes.values() if node.pool)
+    found = slices_of(facts.hosts_per_slice, pooled, {**facts.taken, **own})
+    return [one.name for one in found if one.state == "free"]
 
 
 def lacking(facts: Facts, index: int) -> Lacking | None:
@@ -50,13 +38,8 @@ def lacking(facts: Facts, index: int) -> Lacking | None:
         return None
     hosts = range(leader.host + 1, leader.host + facts.hosts_per_slice)
     waiting = [host for host in hosts if (pod := facts.pod(host)) and pod.unschedulable and not pod.has_ended]
-    there = usable(pools(facts)[node.pool])
+    there = sum(1 for other in facts.nodes.values() if other.pool == node.pool and other.is_open)
     return Lacking(pool=node.pool, there=there, host=waiting[0]) if waiting and there < facts.hosts_per_slice else None
-
-
-def usable(nodes: Sequence[NodeFacts]) -> int:
-    """How many of these nodes can run a host."""
-    return sum(1 for node in nodes if node.is_open)
 
 
 def holders(facts: Facts) -> dict[str, str]:

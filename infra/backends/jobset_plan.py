@@ -40,14 +40,19 @@ class Target:
     def hosts_per_slice(self) -> int:
         return self.hosts // self.slices
 
+    @property
+    def handle(self) -> Handle:
+        """By which any process finds the attempt again."""
+        return {"backend": "jobset", **asdict(self)}
+
 
 def target(handle: Handle) -> Target:
     return Target(**{key: value for key, value in handle.items() if key != "backend"})
 
 
-def handle(plan: HostPlan) -> Handle:
-    """By which any process finds the attempt again."""
-    found = Target(
+def target_of(plan: HostPlan) -> Target:
+    """Where the objects of a plan are, whoever sent them."""
+    return Target(
         cluster=plan.cluster,
         namespace=plan.namespace or "default",
         name=layout.attempt_name(plan.job, plan.attempt),
@@ -57,7 +62,6 @@ def handle(plan: HostPlan) -> Handle:
         slices=plan.slices,
         hosts=plan.hosts,
     )
-    return {"backend": "jobset", **asdict(found)}
 
 
 def hold(attempt: Attempt, offer: Offer, avoid: tuple[str, ...] = ()) -> Held:

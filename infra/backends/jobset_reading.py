@@ -17,6 +17,7 @@ from prefect_tpu.infra.backends.jobset_facts import (
     WorkloadFacts,
 )
 from prefect_tpu.infra.gcp.ownership import ATTEMPT, JOB, MANAGED_BY, OURS, TOLD_TO_STOP
+from prefect_tpu.infra.gcp.resources import with_labels
 
 Object = Mapping[str, Any]
 
@@ -102,7 +103,7 @@ def read_node(found: Object) -> NodeFacts:
 def node_labels(jobset: Object) -> str:
     """A selector of the nodes on which the pods of a JobSet may be placed; all of them where it says nothing."""
     selected = _pod_of(jobset).get("nodeSelector") or {}
-    return ",".join(f"{name}={value}" for name, value in sorted(selected.items()))
+    return with_labels(dict(sorted(selected.items())))
 
 
 def read_nodes(found: Iterable[Object], jobset: Object) -> dict[str, NodeFacts]:
@@ -140,6 +141,12 @@ def holder_of(pod: Object) -> str | None:
     if labels.get(MANAGED_BY) == OURS:
         return f"job {labels.get(JOB)!r} (attempt {labels.get(ATTEMPT)})"
     return f"pod {metadata['name']!r} of namespace {metadata['namespace']!r}"
+
+
+def holders(pods: Iterable[Object]) -> dict[str, str]:
+    """Node → who has it, of these pods."""
+    found = ((pod["spec"].get("nodeName"), holder_of(pod)) for pod in pods)
+    return {node: who for node, who in found if node and who}
 
 
 def read_event(found: Object) -> EventFacts:

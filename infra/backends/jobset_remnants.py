@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict
 from typing import Any
 
 from prefect_tpu.infra.backends.base import Remnant
@@ -11,14 +10,14 @@ from prefect_tpu.infra.backends.jobset_plan import Target
 from prefect_tpu.infra.backends.jobset_reading import read_time
 from prefect_tpu.infra.gcp.kubernetes import Kubernetes
 from prefect_tpu.infra.gcp.ownership import ATTEMPT, IDENTITY, MANAGED_BY, OURS, OUTPUT
-from prefect_tpu.infra.gcp.resources import JOBSETS, Selection
+from prefect_tpu.infra.gcp.resources import JOBSETS, Selection, with_labels
 
 Object = dict[str, Any]
 
 
 async def find(cluster: Kubernetes, name: str | None, namespace: str, output: str) -> list[Remnant]:
     """Every JobSet of ours in a namespace whose job lies below an output. `name`: how the cluster was called."""
-    ours = Selection(resource=JOBSETS, namespace=namespace, labels=f"{MANAGED_BY}={OURS}")
+    ours = Selection(resource=JOBSETS, namespace=namespace, labels=with_labels({MANAGED_BY: OURS}))
     below = f"{output.rstrip('/')}/"
     found = await cluster.list_all(ours)
     return [_remnant(jobset, name) for jobset in found if _output(jobset).startswith(below)]
@@ -35,7 +34,7 @@ def _remnant(jobset: Object, cluster: str | None) -> Remnant:
         attempt=target.attempt,
         what=f"JobSet {metadata['name']!r} in namespace {metadata['namespace']!r}",
         age=time.time() - (read_time(metadata["creationTimestamp"]) or 0.0),
-        handle={"backend": "jobset", **asdict(target)},
+        handle=target.handle,
     )
 
 
@@ -47,7 +46,7 @@ def _target(jobset: Object, cluster: str | None) -> Target:
         cluster=cluster,
         namespace=metadata["namespace"],
         name=metadata["name"],
-        selector=",".join(f"{label}={metadata['labels'][label]}" for label in IDENTITY),
+        selector=with_labels({label: metadata["labels"][label] for label in IDENTITY}),
         output=_output(jobset),
         attempt=int(metadata["labels"][ATTEMPT]),
         slices=slices,

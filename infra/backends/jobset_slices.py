@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from prefect_tpu.infra.accelerators import Slice
 from prefect_tpu.infra.backends.jobset_facts import NodeFacts
 from prefect_tpu.infra.checks import Check, ok, warn
 
@@ -36,15 +35,18 @@ class SliceFacts:
         return "free" if self.is_known else "whole"
 
 
-def slices_of(shape: Slice, nodes: Iterable[NodeFacts], taken: Mapping[str, str] | None) -> tuple[SliceFacts, ...]:
-    """The slices that these nodes are. `taken`: node → whose pods are on it; None where that cannot be seen."""
+def slices_of(hosts: int, nodes: Iterable[NodeFacts], taken: Mapping[str, str] | None) -> tuple[SliceFacts, ...]:
+    """The slices of so many hosts that these nodes are.
+
+    taken: node → whose pods are on it; None where that cannot be seen.
+    """
     groups: dict[str, list[NodeFacts]] = {}
     for node in sorted(nodes, key=lambda node: node.name):
-        groups.setdefault(node.pool if shape.hosts > 1 and node.pool else node.name, []).append(node)
+        groups.setdefault(node.pool if hosts > 1 and node.pool else node.name, []).append(node)
     return tuple(
         SliceFacts(
             name=name,
-            hosts=shape.hosts,
+            hosts=hosts,
             usable=sum(node.is_open for node in group),
             holder=next((taken[node.name] for node in group if node.name in taken), "") if taken else "",
             is_known=taken is not None,

@@ -17,7 +17,7 @@ from prefect_tpu.infra.backends.jobset_output import OutputLook
 from prefect_tpu.infra.backends.jobset_plan import Target
 from prefect_tpu.infra.backends.jobset_pods import PodMemory
 from prefect_tpu.infra.backends.jobset_reading import (
-    holder_of,
+    holders,
     node_labels,
     read_event,
     read_job,
@@ -206,8 +206,8 @@ class Watching:
         while True:
             if self._pods.is_waiting_for_node:
                 pods = await self._others()
-                held = [(pod["spec"].get("nodeName"), holder_of(pod)) for pod in pods if not self._pods.has(pod)]
-                self._taken = {node: who for node, who in held if node in self._nodes and who}
+                taken = holders(pod for pod in pods if not self._pods.has(pod))
+                self._taken = {node: who for node, who in taken.items() if node in self._nodes}
                 self._changed.set()
             await asyncio.sleep(AROUND_SECONDS if self._pods.is_waiting_for_node else TICK_SECONDS)
 

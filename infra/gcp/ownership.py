@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
+from prefect_tpu.infra.gcp.resources import with_labels
 from prefect_tpu.infra.plan import HostPlan
 
 MANAGED_BY = "app.kubernetes.io/managed-by"
@@ -42,5 +43,5 @@ def archive_labels(archive: bytes) -> dict[str, str]:
 
 
 def attempt_selector(plan: HostPlan) -> str:
-    """All objects of an attempt, as `kubectl get -l` takes it."""
-    return ",".join(f"{name}={value}" for name, value in attempt_labels(plan).items())
+    """All objects of an attempt."""
+    return with_labels(attempt_labels(plan))

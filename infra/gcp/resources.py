@@ -104,6 +104,11 @@ def resource_of(manifest: Mapping[str, Any]) -> Resource:
     )
 
 
+def with_labels(labels: Mapping[str, str]) -> str:
+    """A selector of the objects that have all these labels, as `kubectl get -l` takes it."""
+    return ",".join(f"{name}={value}" for name, value in labels.items())
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
     """Which objects: of one type, in one namespace or all, by selectors as `kubectl` writes them."""
