@@ -1,8 +1,8 @@
 """Slices of a Kubernetes cluster: one JobSet per attempt, which Kubernetes never restarts.
 
 A JobSet is its own request for capacity: it is sent at once and waits in the cluster for its slice, which
-`Observation.waiting` explains. Each file beside this one answers one question; none of them keeps anything between
-two calls, so any process goes on where another one was killed.
+`Observation.waiting` explains. Each file beside this one answers one question; nothing that matters is kept between two
+calls, so any process goes on where another one was killed.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class JobSetBackend:
 
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
         self._environment = environment
-        self._accepted: list[PodSettings] = []  # that the cluster takes
+        self._accepted: PodSettings | None = None  # asked once: the next attempt waits for no twenty questions
 
     @property
     def look_seconds(self) -> float:
@@ -61,9 +61,8 @@ class JobSetBackend:
         )
 
     def check(self, job: SliceJob, output: str) -> None:
-        if job.pods is None:
-            raise UsageError(f"Job {job.name!r} says nothing of its pods: name an image (image=…, --image).")
-        if not output.startswith((BUCKET, FOLDER)) and not _is_shared(output, job.pods.volumes):
+        pods = jobset_plan.pods(job)
+        if not output.startswith((BUCKET, FOLDER)) and not _is_shared(output, pods.volumes):
             raise UsageError(
                 f"Output {output!r} is a folder of this machine, where hosts in a cluster cannot write: name a bucket"
                 f" ({BUCKET}…), a folder below one of the job's volumes, or {FOLDER}… where nodes and this machine have"
@@ -71,7 +70,7 @@ class JobSetBackend:
             )
         for name in job.accelerators:
             shape = resolve(name, dialect=job.dialect)
-            if why := jobset_checks.unknown_to_gke(name, shape) or contradiction(name, shape, job.pods):
+            if why := jobset_checks.unknown_to_gke(name, shape) or contradiction(name, shape, pods):
                 raise UsageError(why)
 
     def checks(self, output: str) -> Mapping[str, Look]:
@@ -92,11 +91,12 @@ class JobSetBackend:
         imagined = self.imagine(attempt, offer)
         if isinstance(imagined, Refused):
             return imagined
-        pods = jobset_plan.pods(attempt)
+        pods = jobset_plan.pods(attempt.job)
         async with Kubernetes(pods.cluster) as cluster:
-            if pods not in self._accepted and (why := await jobset_checks.refusal(cluster, pods)):
-                return Refused(reason=why)
-            self._accepted.append(pods)  # asked once: a new attempt of the same job waits for no twenty questions
+            if pods != self._accepted:
+                if why := await jobset_checks.refusal(cluster, pods):
+                    return Refused(reason=why)
+                self._accepted = pods
             shape = resolve(offer.accelerator, dialect=attempt.job.dialect)
             avoid = await places_to_avoid(cluster, shape, attempt.job.slices, attempt.avoid, pods.node_selector)
         return jobset_plan.hold(attempt, offer, avoid)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from prefect_tpu.infra.checks import Check, fail, ok, warn
 from prefect_tpu.infra.gcp.kubernetes import Kubernetes
-from prefect_tpu.infra.gcp.permissions import CHECKING, DRIVING, LOOKING, QUEUEING, Grant, permissions
+from prefect_tpu.infra.gcp.permissions import CHECKING, DRIVING, LOOKING, QUEUEING, Grant, Permission, permissions
 
 NAME = "permissions"
 
@@ -17,19 +17,22 @@ async def permission_checks(cluster: Kubernetes, namespace: str, *, is_queued: b
     needed = DRIVING + (QUEUEING if is_queued else ())
     useful = tuple(grant for grant in CHECKING if is_queued or "kueue" not in grant.resource.group)
     asked = [*((grant, namespace) for grant in needed + useful), *((grant, None) for grant in LOOKING)]
-    denied = await asyncio.gather(*(denied_verbs(cluster, grant, where) for grant, where in asked))
-    missing = [(grant, where, verbs) for (grant, where), verbs in zip(asked, denied, strict=True) if verbs]
+    denied = await asyncio.gather(*(denied_permissions(cluster, grant, where) for grant, where in asked))
     found = [
-        judged(grant, verbs, where, is_needed=grant in needed and where is not None) for grant, where, verbs in missing
+        judged(grant, [one.verb for one in missing], where, is_needed=grant in needed and where is not None)
+        for (grant, where), missing in zip(asked, denied, strict=True)
+        if missing
     ]
     if any(check.has_failed for check in found):
         return found
     return [ok(NAME, f"all {len(permissions(needed))} that jobs need in namespace {namespace!r}"), *found]
 
 
-async def denied_verbs(cluster: Kubernetes, grant: Grant, namespace: str | None) -> tuple[str, ...]:
-    answers = await asyncio.gather(*(cluster.may(verb, grant.resource, namespace, grant.part) for verb in grant.verbs))
-    return tuple(verb for verb, is_allowed in zip(grant.verbs, answers, strict=True) if not is_allowed)
+async def denied_permissions(cluster: Kubernetes, grant: Grant, namespace: str | None) -> tuple[Permission, ...]:
+    """What of one rule whoever asks has not: in a namespace, or in the whole cluster."""
+    asked = grant.permissions
+    answers = await asyncio.gather(*(cluster.may(one.verb, one.resource, namespace, one.part) for one in asked))
+    return tuple(one for one, is_allowed in zip(asked, answers, strict=True) if not is_allowed)
 
 
 def judged(grant: Grant, denied: Sequence[str], namespace: str | None, *, is_needed: bool) -> Check:

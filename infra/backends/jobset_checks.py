@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 
 from prefect_tpu.infra.accelerators import Slice
+from prefect_tpu.infra.backends.jobset_access import denied_permissions
 from prefect_tpu.infra.gcp.errors import Forbidden, NotFound
 from prefect_tpu.infra.gcp.kubernetes import Kubernetes
-from prefect_tpu.infra.gcp.permissions import DRIVING, QUEUEING, Permission, permissions
+from prefect_tpu.infra.gcp.permissions import DRIVING, QUEUEING
 from prefect_tpu.infra.gcp.resources import JOBSETS, LOCAL_QUEUES, NAMESPACES, SERVICE_ACCOUNTS, Resource
 from prefect_tpu.infra.pods import PodSettings
 
@@ -25,22 +26,14 @@ async def refusal(cluster: Kubernetes, pods: PodSettings) -> str | None:
     """What is missing, all of it in one sentence; None where nothing is."""
     if (missing := await _missing_namespace(cluster, pods.namespace)) is not None:
         return missing
-    denied = await denied_permissions(cluster, pods)
-    if denied:
-        listed = ", ".join(map(str, denied))
+    rules = DRIVING + (QUEUEING if pods.queue else ())
+    denied = await asyncio.gather(*(denied_permissions(cluster, rule, pods.namespace) for rule in rules))
+    if listed := ", ".join(str(permission) for missing in denied for permission in missing):
         return (
             f"No permission in namespace {pods.namespace!r} of cluster {cluster.cluster} to {listed}: ask whoever"
             " administers the cluster for a role with these verbs."
         )
     return await _missing_objects(cluster, pods)
-
-
-async def denied_permissions(cluster: Kubernetes, pods: PodSettings) -> tuple[Permission, ...]:
-    needed = permissions(DRIVING + (QUEUEING if pods.queue else ()))
-    answers = await asyncio.gather(
-        *(cluster.may(asked.verb, asked.resource, pods.namespace, asked.part) for asked in needed)
-    )
-    return tuple(asked for asked, is_allowed in zip(needed, answers, strict=True) if not is_allowed)
 
 
 async def _missing_namespace(cluster: Kubernetes, namespace: str) -> str | None:

@@ -12,6 +12,7 @@ from prefect_tpu.infra.errors import UsageError
 from prefect_tpu.infra.gcp import lifetimes, manifests, names, ownership
 from prefect_tpu.infra.gcp.pod_plan import PodPlan
 from prefect_tpu.infra.host_archive import host_archive
+from prefect_tpu.infra.job import SliceJob
 from prefect_tpu.infra.plan import HostPlan
 from prefect_tpu.infra.pods import PodSettings
 from prefect_tpu.infra.state import Offer
@@ -67,7 +68,7 @@ def target_of(plan: HostPlan) -> Target:
 def hold(attempt: Attempt, offer: Offer, avoid: tuple[str, ...] = ()) -> Held:
     """What the plan does not say and its objects need: they are made of both, by whichever driver sends them."""
     kept = {
-        "pods": asdict(pods(attempt)),
+        "pods": asdict(pods(attempt.job)),
         "dialect": attempt.job.dialect,
         "provision_timeout": attempt.job.provision_timeout,
         "avoid": list(avoid),
@@ -97,7 +98,7 @@ def objects(hosts: HostPlan, held: Held) -> tuple[dict[str, Any], ...]:
 
 def host_plan(attempt: Attempt, offer: Offer) -> HostPlan:
     """What every host reads."""
-    job, settings = attempt.job, pods(attempt)
+    job, settings = attempt.job, pods(attempt.job)
     shape = resolve(offer.accelerator, dialect=job.dialect)
     capacity = (shape.capacity or "").partition("=")[0]
     return HostPlan(
@@ -130,7 +131,8 @@ def host_plan(attempt: Attempt, offer: Offer) -> HostPlan:
     )
 
 
-def pods(attempt: Attempt) -> PodSettings:
-    if attempt.job.pods is None:
-        raise UsageError(f"Job {attempt.job.name!r} says nothing of its pods: name an image (image=…, --image).")
-    return attempt.job.pods
+def pods(job: SliceJob) -> PodSettings:
+    """What the job says of its pods. Raises `UsageError` where it says nothing."""
+    if job.pods is None:
+        raise UsageError(f"Job {job.name!r} says nothing of its pods: name an image (image=…, --image).")
+    return job.pods
