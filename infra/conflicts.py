@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import asdict, fields
 from typing import Any
 
 from prefect_tpu.infra.errors import Conflict
 from prefect_tpu.infra.job import SETTINGS, Program, SliceJob
 from prefect_tpu.infra.job_checks import cut
+from prefect_tpu.infra.pods import PodSettings
 
 
 def check_same(asked: SliceJob, stored: SliceJob, *, has_ended: bool = False) -> None:
@@ -51,6 +52,8 @@ def _difference(what: str, stored: Any, asked: Any) -> str:
     if what in ("data", "env"):  # content hashes tell nobody anything, and values of env tell too much
         changed = sorted(name for name in {**stored, **asked} if stored.get(name) != asked.get(name))
         return f"{what} {', '.join(map(repr, changed))} changed"
+    if what == "pods":
+        return "; ".join(_difference_by_name(what, _said(stored), _said(asked)))
     if isinstance(stored, dict) and isinstance(asked, dict):
         return "; ".join(_difference_by_name(what, stored, asked))
     return f"{what} was {_short(stored)} and is {_short(asked)}"
@@ -63,6 +66,14 @@ def _difference_by_name(what: str, stored: dict[str, Any], asked: dict[str, Any]
         for name in {**stored, **asked}
         if name not in stored or name not in asked or stored[name] != asked[name]
     ]
+
+
+def _said(pods: PodSettings | None) -> dict[str, Any]:
+    """What is not as it would be unasked; of hosts that are no pods, nothing."""
+    if pods is None:
+        return {}
+    unasked = asdict(PodSettings(image=pods.image)) | {"image": None}
+    return {name: value for name, value in asdict(pods).items() if value != unasked[name]}
 
 
 def _short(value: Any) -> str:

@@ -10,6 +10,7 @@ import pytest
 from prefect_tpu.infra.conflicts import check_same
 from prefect_tpu.infra.errors import Conflict
 from prefect_tpu.infra.job import Program, SliceJob
+from prefect_tpu.infra.pods import PodSettings
 
 MakeJob = Callable[..., SliceJob]
 
@@ -42,6 +43,33 @@ def test_another_request_of_the_same_name_is_a_conflict_that_says_what_differs(
 ) -> None:
     with pytest.raises(Conflict, match=rf"Job 'digits' .* differently: {said}\. Use the same values"):
         check_same(make_job(**changes), make_job())
+
+
+@pytest.mark.parametrize(
+    ("stored", "asked", "said"),
+    [
+        ({"namespace": "ml"}, {}, "pods 'namespace' was \"ml\" and is not there"),
+        ({}, {"secrets": {"TOKEN": "hub/token"}}, "pods 'secrets' was not there and is .*"),
+        ({}, {"pull_secrets": ("hub",)}, r"pods 'pull_secrets' was not there and is \[.hub.\]"),
+        ({"namespace": "ml"}, {"queue": "tpus"}, "pods 'namespace' was .ml. and is not there; pods 'queue' was .*"),
+    ],
+)
+def test_of_pods_it_is_said_which_setting_differs(
+    make_job: MakeJob, stored: dict[str, Any], asked: dict[str, Any], said: str
+) -> None:
+    def job(pods: dict[str, Any]) -> SliceJob:
+        return make_job(backend="jobset", pods=PodSettings(image="i:1", **pods))
+
+    with pytest.raises(Conflict, match=f"differently: {said}\\. It has not ended"):
+        check_same(job(asked), job(stored))
+    check_same(job(asked), job(stored), has_ended=True)
+
+
+def test_hosts_that_become_pods_are_another_job(make_job: MakeJob) -> None:
+    pods = PodSettings(image="i:1", namespace="ml")
+    said = "backend was .*; pods 'image' was not there and is .i:1.; pods 'namespace' was not there and is .ml."
+    with pytest.raises(Conflict, match=f"differently: {said}\\. Use the same values"):
+        check_same(make_job(backend="jobset", pods=pods), make_job())
 
 
 def test_other_settings_wait_for_the_end(make_job: MakeJob) -> None:
