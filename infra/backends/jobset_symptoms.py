@@ -11,11 +11,12 @@ from dataclasses import dataclass
 
 from prefect_tpu.infra.backends import jobset_places as places
 from prefect_tpu.infra.backends.jobset_causes import is_lost_for_good
-from prefect_tpu.infra.backends.jobset_facts import Facts, NodeFacts, PodFacts
+from prefect_tpu.infra.backends.jobset_facts import Facts, NodeFacts, PodFacts, Said
 from prefect_tpu.infra.errors import FailureKind
 from prefect_tpu.infra.state import Cause
 
 PULL_SECONDS = 60.0  # a registry that fails for a moment is asked again within it
+MOUNT_SECONDS = 90.0  # the driver of a volume comes to a node that has just been made within it
 CONFIGURE_SECONDS = 20.0  # a secret or a config map may be made just after the job
 CREATE_SECONDS = 20.0  # an admission webhook may be away for a moment
 QUOTA_SECONDS = 60.0  # what ended jobs hold of a quota is given back within it
@@ -35,6 +36,7 @@ _NEVER_PULLED = {"InvalidImageName": 0.0, "ErrImageNeverPull": 0.0}
 _PULL = {"ErrImagePull": PULL_SECONDS, "ImagePullBackOff": PULL_SECONDS, "RegistryUnavailable": PULL_SECONDS}
 _CONFIGURE = ("CreateContainerConfigError", "CreateContainerError")
 _MOUNT = "FailedMount"  # an event of a pod whose volume cannot be laid down
+_MOUNTED = frozenset({"Pulling", "Pulled", "Created", "Started"})  # of one whose volumes are there: they come first
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,10 +98,18 @@ def _of_pod(facts: Facts, pod: PodFacts) -> Iterator[Symptom]:
     if waiting.reason in _CONFIGURE:
         cause = Cause(kind=FailureKind.REFUSED, message=f"Host {pod.host}'s container cannot be made ({waiting}).")
         yield Symptom(about="container", cause=cause, bearable=CONFIGURE_SECONDS)
-    for event in facts.events_of("Pod", pod.name):
-        if event.said.reason == _MOUNT:
-            message = f"Host {pod.host}'s volumes cannot be laid down ({event.said})."
-            yield Symptom(about="volume", cause=Cause(kind=FailureKind.REFUSED, message=message), bearable=PULL_SECONDS)
+    if (said := unmounted(facts, pod)) is not None:
+        message = f"Host {pod.host}'s volumes cannot be laid down ({said})."
+        yield Symptom(about="volume", cause=Cause(kind=FailureKind.REFUSED, message=message), bearable=MOUNT_SECONDS)
+
+
+def unmounted(facts: Facts, pod: PodFacts) -> Said | None:
+    """Why a volume of this pod is not laid down; None once all are, for an event outlives what it tells of."""
+    events = facts.events_of("Pod", pod.name)
+    if any(event.said.reason in _MOUNTED for event in events):
+        return None
+    failed = [event for event in events if event.said.reason == _MOUNT]
+    return max(failed, key=lambda event: event.at).said if failed else None
 
 
 def _silent(facts: Facts, pod: PodFacts, node: NodeFacts | None) -> Symptom | None:

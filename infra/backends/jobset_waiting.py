@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from prefect_tpu.infra.backends import jobset_places as places
 from prefect_tpu.infra.backends.jobset_facts import Facts, JobSetFacts, PodFacts, Said
-from prefect_tpu.infra.backends.jobset_symptoms import refusal
+from prefect_tpu.infra.backends.jobset_symptoms import refusal, unmounted
 from prefect_tpu.infra.state import Waiting
 
 # Events of the cluster autoscaler about a pod, in our words.
@@ -71,7 +71,7 @@ def _queued(facts: Facts, jobset: JobSetFacts) -> str:
     if jobset.queue is None:
         return "its JobSet is suspended, and by no queue: somebody has to resume it"
     workload = facts.workload
-    place = f", place {workload.position} of it" if workload and workload.position else ""
+    place = f", place {workload.position} of it" if workload and (workload.position or 1) > 1 else ""
     said = f": {workload.pending}" if workload and workload.pending else ""
     return f"in Kueue's queue {jobset.queue}{place}{said}"
 
@@ -109,6 +109,8 @@ def _starting(facts: Facts, pod: PodFacts) -> str | None:
     said = pod.container.waiting
     if said is not None and said.message:
         return f"host {pod.host} cannot start: {_pulled_in_vain(said)}"
+    if (failed := unmounted(facts, pod)) is not None:
+        return f"host {pod.host} cannot start: {failed}"
     pulls = [event for event in facts.events_of("Pod", pod.name) if event.said.reason in ("Pulling", "Pulled")]
     newest = max(pulls, key=lambda event: event.at, default=None)
     if newest is not None and newest.said.reason == "Pulling":

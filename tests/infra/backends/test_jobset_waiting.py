@@ -73,6 +73,20 @@ NODES = {f"n{host}": NodeFacts(name=f"n{host}", pool="a") for host in range(4)}
             "host 0 fetches its image",
         ),
         (
+            facts(pod(0, node="n0"), events=(event("Pod", "j-1-s-0-0-x", "FailedMount", 'secret "x" not found'),)),
+            'host 0 cannot start: FailedMount: secret "x" not found',
+        ),
+        (
+            facts(
+                pod(0, node="n0"),
+                events=(
+                    event("Pod", "j-1-s-0-0-x", "FailedMount", "no driver yet", at=1.0),
+                    event("Pod", "j-1-s-0-0-x", "Pulling", "Pulling image", at=1.0),
+                ),
+            ),
+            "host 0 fetches its image",
+        ),
+        (
             facts(pod(0, node="n0", container=ContainerFacts(waiting=Said(reason="ErrImagePull", message="no such")))),
             "host 0 cannot start: ErrImagePull: no such",
         ),
