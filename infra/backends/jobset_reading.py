@@ -27,6 +27,7 @@ COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 NODE_POOL = "cloud.google.com/gke-nodepool"
 SPOT = "cloud.google.com/gke-spot"
 QUEUE = "kueue.x-k8s.io/queue-name"
+WORKLOAD_OF = "kueue.x-k8s.io/job-uid"  # label of a Workload: of what object it is
 _ACTIVE_MAINTENANCE = "cloud.google.com/active-node-maintenance"
 _IMPENDING_END = "cloud.google.com/impending-node-termination"
 _UNREACHABLE = "node.kubernetes.io/unreachable"
@@ -160,16 +161,37 @@ def read_event(found: Object) -> EventFacts:
     )
 
 
-def read_workload(found: Object, position: int | None = None) -> WorkloadFacts:
-    reserved = next((c for c in _raw_conditions(found) if c["type"] == "QuotaReserved"), None)
-    is_pending = reserved is not None and reserved["status"] != "True"
+def read_workload(found: Object, others: Iterable[Object] = ()) -> WorkloadFacts:
+    """What Kueue says of an attempt. `others`: what it says of whatever else is in its namespace."""
     conditions = _conditions(found)
+    reserved: Object = next((c for c in _raw_conditions(found) if c["type"] == "QuotaReserved"), {})
+    ahead = [other for other in others if _waits(other) and _turn(other) < _turn(found)]
     return WorkloadFacts(
         is_admitted="Admitted" in conditions,
-        pending=(reserved or {}).get("message", "") if is_pending else "",
+        pending=reserved.get("message", "") if reserved.get("status", "True") != "True" else "",
         evicted=conditions.get("Evicted"),
-        position=position,
+        position=1 + sum(1 for other in ahead if _queue_of(other) == _queue_of(found)) if _waits(found) else None,
     )
+
+
+def is_workload_of(found: Object, uid: str) -> bool:
+    """Whether it is what Kueue keeps for the object of this uid."""
+    return (found["metadata"].get("labels") or {}).get(WORKLOAD_OF) == uid
+
+
+def _waits(workload: Object) -> bool:
+    """Whether it stands in a queue."""
+    return workload["spec"].get("active", True) and not {"QuotaReserved", "Finished"} & _conditions(workload).keys()
+
+
+def _queue_of(workload: Object) -> str:
+    return str(workload["spec"].get("queueName", ""))
+
+
+def _turn(workload: Object) -> tuple[int, str, str]:
+    """When its turn is among those of a queue: by priority, then by age, as Kueue takes them."""
+    metadata = workload["metadata"]
+    return -int(workload["spec"].get("priority") or 0), metadata.get("creationTimestamp", ""), metadata["name"]
 
 
 def read_time(text: str | None) -> float | None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from prefect_tpu.infra.backends.jobset_plan import Target
-from prefect_tpu.infra.backends.jobset_reading import QUEUE, read_jobset
+from prefect_tpu.infra.backends.jobset_reading import QUEUE, is_workload_of, read_jobset
 from prefect_tpu.infra.errors import PlatformError
 from prefect_tpu.infra.gcp.calls import STRATEGIC_PATCH
 from prefect_tpu.infra.gcp.errors import NotFound
@@ -83,11 +83,7 @@ async def _workloads(cluster: Kubernetes, target: Target, jobset: Object) -> lis
         found = await cluster.list_all(Selection(resource=WORKLOADS, namespace=target.namespace))
     except NotFound:
         return []
-    return [workload for workload in found if _is_owned(workload, jobset["metadata"]["uid"])]
-
-
-def _is_owned(found: Object, uid: str) -> bool:
-    return any(owner["uid"] == uid for owner in found["metadata"].get("ownerReferences") or ())
+    return [workload for workload in found if is_workload_of(workload, jobset["metadata"]["uid"])]
 
 
 def is_ours(jobset: Object, target: Target) -> bool:

@@ -18,6 +18,7 @@ from prefect_tpu.infra.backends.jobset_plan import Target
 from prefect_tpu.infra.backends.jobset_pods import PodMemory
 from prefect_tpu.infra.backends.jobset_reading import (
     holders,
+    is_workload_of,
     node_labels,
     read_event,
     read_job,
@@ -39,7 +40,6 @@ Object = dict[str, Any]
 LONGEST_SILENCE_SECONDS = 30.0
 TICK_SECONDS = 1.0  # how often it is looked whether a symptom has lasted too long
 AROUND_SECONDS = 20.0  # how often it is looked, while something waits, who has the other slices
-_JOB_UID = "kueue.x-k8s.io/job-uid"  # Kueue's label of a Workload: whose it is
 
 
 class Watching:
@@ -194,10 +194,12 @@ class Watching:
                 self._changed.set()
 
     async def _follow_workload(self, uid: str) -> None:
-        chosen = Selection(resource=WORKLOADS, namespace=self._target.namespace, labels=f"{_JOB_UID}={uid}")
+        """All of the namespace: what stands before ours in its queue is told too."""
+        chosen = Selection(resource=WORKLOADS, namespace=self._target.namespace)
         async with aclosing(self._cluster.watch(chosen)) as watching:
             async for snapshot in watching:
-                self._workload = read_workload(snapshot.objects[0]) if snapshot.objects else None
+                own = [found for found in snapshot.objects if is_workload_of(found, uid)]
+                self._workload = read_workload(own[0], snapshot.objects) if own else None
                 self._changed.set()
 
     async def _look_around(self) -> None:

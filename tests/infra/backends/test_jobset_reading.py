@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from prefect_tpu.infra.backends.jobset_reading import node_labels, read_nodes
+from prefect_tpu.infra.backends.jobset_reading import node_labels, read_nodes, read_workload
 
 GOLDEN = Path(__file__).parents[1] / "gcp" / "golden"
 
@@ -58,3 +58,45 @@ def test_the_selector_of_nodes_is_the_pods_own() -> None:
     both = "cloud.google.com/gke-tpu-accelerator=tpu-v6e-slice,cloud.google.com/gke-tpu-topology=4x4"
     assert node_labels(jobset("v6e")) == both and node_labels(jobset("spot")) == spot + both
     assert node_labels(jobset("cpu")) == ""
+
+
+# -- Kueue -----------------------------------------------------------------------------------------
+
+
+def workload(name: str, *, queue: str = "lq", priority: int = 0, at: int = 0, state: str = "", **spec: Any) -> Any:
+    """state: a condition that holds; without one it has no quota."""
+    conditions = [{"type": "QuotaReserved", "status": "False", "reason": "Pending", "message": "16 more needed"}]
+    if state:
+        conditions = [{"type": state, "status": "True", "reason": state}]
+    return {
+        "metadata": {"name": name, "creationTimestamp": f"2026-01-01T00:00:{at:02}Z"},
+        "spec": {"queueName": queue, "priority": priority, **spec},
+        "status": {"conditions": conditions},
+    }
+
+
+OURS = workload("ours", at=30)
+
+
+@pytest.mark.parametrize(
+    ("other", "position"),
+    [
+        (OURS, 1),
+        (workload("older", at=29), 2),
+        (workload("younger", at=31), 1),
+        (workload("younger-of-more-weight", at=31, priority=1), 2),
+        (workload("older-of-less-weight", at=29, priority=-1), 1),
+        (workload("elsewhere", at=29, queue="other"), 1),
+        (workload("admitted", at=29, state="QuotaReserved"), 1),
+        (workload("over", at=29, state="Finished"), 1),
+        (workload("set-aside", at=29, active=False), 1),
+    ],
+)
+def test_the_place_in_a_queue_is_by_weight_and_then_by_age(other: Any, position: int) -> None:
+    found = read_workload(OURS, [other])
+    assert (found.position, found.pending, found.is_admitted) == (position, "16 more needed", False)
+
+
+def test_what_has_its_quota_has_no_place_any_more() -> None:
+    found = read_workload(workload("ours", at=30, state="QuotaReserved"), [workload("older", at=29)])
+    assert found.position is None and found.pending == ""
