@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from prefect_tpu.infra.contract import ExitCode
 from prefect_tpu.infra.errors import Failure, FailureKind
 from prefect_tpu.infra.job import AttemptSummary
 from prefect_tpu.infra.policy.failures import failure
-from prefect_tpu.infra.state import Observation, Offer
+from prefect_tpu.infra.state import HostObservation, Observation, Offer
 
-REFUSED_ADVICE = (
-    "Waiting does not help: choose a smaller accelerator, name others too, or raise the limit that is named."
-)
+REFUSED_ADVICE = "Waiting does not help: mend what is named, or ask for other accelerators, then run the same again."
 
 
 CAPACITY = frozenset({FailureKind.NO_CAPACITY, FailureKind.UNSCHEDULABLE, FailureKind.NO_QUOTA})
@@ -58,5 +57,10 @@ def to_avoid(ended: Sequence[AttemptSummary], now: float) -> tuple[str, ...]:
 
 def lost_places(seen: Observation) -> tuple[str, ...]:
     """Where an attempt lost hosts: those the platform ended, and those that are gone without a word."""
-    ended = (host for host in seen.hosts if host.cause is not None or (host.has_ended and host.record is None))
+    ended = (host for host in seen.hosts if host.cause is not None or (host.has_ended and _is_lost(host)))
     return tuple(dict.fromkeys(host.place for host in ended if host.place and not host.is_consequence))
+
+
+def _is_lost(host: HostObservation) -> bool:
+    """Without a word, or where its machine did not let it begin, as with a full disk."""
+    return host.record is None or host.record.exit_code == ExitCode.CANNOT_BEGIN
