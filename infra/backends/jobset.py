@@ -93,10 +93,13 @@ class JobSetBackend:
             return imagined
         pods = jobset_plan.pods(attempt.job)
         async with Kubernetes(pods.cluster) as cluster:
-            if pods != self._accepted:
-                if why := await jobset_checks.refusal(cluster, pods):
-                    return Refused(reason=why)
-                self._accepted = pods
+            if pods == self._accepted:
+                why = await jobset_checks.missing_namespace(cluster, pods.namespace)
+            else:
+                why = await jobset_checks.refusal(cluster, pods)
+            if why:
+                return Refused(reason=why)
+            self._accepted = pods
             shape = resolve(offer.accelerator, dialect=attempt.job.dialect)
             avoid = await places_to_avoid(cluster, shape, attempt.job.slices, attempt.avoid, pods.node_selector)
         return jobset_plan.hold(attempt, offer, avoid)

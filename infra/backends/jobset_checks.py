@@ -24,7 +24,7 @@ def unknown_to_gke(name: str, shape: Slice) -> str | None:
 
 async def refusal(cluster: Kubernetes, pods: PodSettings) -> str | None:
     """What is missing, all of it in one sentence; None where nothing is."""
-    if (missing := await _missing_namespace(cluster, pods.namespace)) is not None:
+    if (missing := await missing_namespace(cluster, pods.namespace)) is not None:
         return missing
     rules = DRIVING + (QUEUEING if pods.queue else ())
     denied = await asyncio.gather(*(denied_permissions(cluster, rule, pods.namespace) for rule in rules))
@@ -36,11 +36,14 @@ async def refusal(cluster: Kubernetes, pods: PodSettings) -> str | None:
     return await _missing_objects(cluster, pods)
 
 
-async def _missing_namespace(cluster: Kubernetes, namespace: str) -> str | None:
+async def missing_namespace(cluster: Kubernetes, namespace: str) -> str | None:
+    """Why nothing can be made there; None where something can."""
     try:
         found = await cluster.find(NAMESPACES, namespace)
     except Forbidden:  # namespaces may be used without the right to look at them
         return None
+    if found is not None and (found.get("status") or {}).get("phase") == "Terminating":
+        return f"Namespace {namespace!r} of cluster {cluster.cluster} is being deleted: name another one."
     if found is not None:
         return None
     return f"Namespace {namespace!r} is not in cluster {cluster.cluster}: `kubectl create namespace {namespace}`."

@@ -171,7 +171,10 @@ class Performer:
         assert self.slice.held is not None, "step submits only on a slice that is held"
         attempt = self._attempt(action.number, await self._choose(action.number))
         if attempt.avoid:  # what is held was chosen before these places were lost
-            await self.slice.seek(attempt, self.slice.held.offer)
+            offer = self.slice.held.offer
+            if not isinstance(answer := await self.slice.seek(attempt, offer), Held):
+                await self.slice.go_without(action.number, offer, answer)
+                return
         plan = self._backend.plan(attempt, self.slice.held).hosts
         won = self.storage.put_if_absent(layout.plan(action.number), plan.to_json())
         if not won:
