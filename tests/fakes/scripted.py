@@ -20,7 +20,7 @@ class Scripted:
     """`Backend` for one driver.
 
     script: attempt → what is seen of it; the last of it for ever.
-    attempts: that were planned. told, forgotten: attempts whose hosts were told to leave, or ended.
+    attempts: that were planned. chosen: what the slices that they were planned on avoid. told, forgotten: attempts whose hosts were told to leave, or ended.
     """
 
     look_seconds = 60.0  # no test lasts so long: what is asked beyond the first look is asked for a reason
@@ -28,6 +28,7 @@ class Scripted:
     def __init__(self, script: Mapping[int, Sequence[Observation]]) -> None:
         self._script = script
         self.attempts: list[Attempt] = []
+        self.chosen: list[tuple[str, ...]] = []
         self.told: list[int] = []
         self.forgotten: list[int] = []
 
@@ -50,10 +51,11 @@ class Scripted:
         return self.imagine(attempt, offer)
 
     def imagine(self, attempt: Attempt, offer: Offer) -> Held:
-        return Held(offer=offer, handle={})
+        return Held(offer=offer, handle={"avoid": attempt.avoid})
 
     def plan(self, attempt: Attempt, held: Held) -> Plan:
         self.attempts.append(attempt)
+        self.chosen.append(held.handle["avoid"])
         job = attempt.job
         hosts = HostPlan(
             job=job.name,

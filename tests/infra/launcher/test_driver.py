@@ -185,3 +185,4 @@ def test_places_that_lost_hosts_are_avoided_by_the_next_attempts(
     assert kinds(ended) == ["preempted", "preempted", "succeeded"]
     assert [attempt.places for attempt in ended.result.attempts] == [("pool-a",), ("pool-b",), ()]
     assert [attempt.avoid for attempt in ended.backend.attempts] == [(), ("pool-a",), ("pool-b", "pool-a")]
+    assert ended.backend.chosen == [(), ("pool-a",), ("pool-b", "pool-a")]  # though a slice was held each time
