@@ -16,7 +16,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol
 
-from prefect_tpu.infra.errors import PlatformError, UsageError
+from prefect_tpu.infra.errors import PlatformError, RefusedForGood, UsageError
 from prefect_tpu.infra.storage import AT_ONCE, BUCKET, Facts, checked_name, is_text
 
 EMULATOR = "STORAGE_EMULATOR_HOST"  # the variable by which Google's own libraries are led to an emulator
@@ -203,6 +203,9 @@ def split(url: str) -> tuple[str, str]:
     return bucket, checked_name(plain, f"{BUCKET}{bucket}") if plain else ""
 
 
+_FOR_GOOD = frozenset({401, 403, 404})  # HTTP answers that do not change until somebody changes something
+
+
 def refusal(verb: str, url: str, *, code: int, said: str, advice: str) -> PlatformError:
     """What Cloud Storage refused, of which object, and what to do.
 
@@ -220,4 +223,5 @@ def refusal(verb: str, url: str, *, code: int, said: str, advice: str) -> Platfo
         403: f"it is forbidden: {said}. {advice}",
         404: f"{bucket!r} is no bucket. Make it (gcloud storage buckets create {BUCKET}{bucket}) or name another.",
     }.get(code, f"Cloud Storage answers with HTTP {code}: {said}. Run it again later.")
-    return PlatformError(f"Could not {verb} {url}: {what}")
+    error = RefusedForGood if code in _FOR_GOOD else PlatformError
+    return error(f"Could not {verb} {url}: {what}")

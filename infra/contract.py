@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field, fields
 from enum import IntEnum, StrEnum
 from typing import Any
 
-from prefect_tpu.infra.errors import PlatformError, UsageError
+from prefect_tpu.infra.errors import RefusedForGood, UsageError
 
 VERSION = 1
 STACKS_SIGNAL = signal.SIGUSR1
@@ -30,9 +30,10 @@ class ExitCode(IntEnum):
     PREEMPTED = 81  # it was told to leave, or heard so itself, and left
     WRONG_SLICE = 82  # other devices or processes than the plan promised
     LOST_PEER = 83  # it ended because another host had
-    PAYLOAD_REFUSED = 84  # its code is not what was sent, or is for another Python
+    PAYLOAD_REFUSED = 84  # what was sent cannot be used: changed, forbidden, or for another Python
     STOPPED = 85  # the job was asked to stop
     STALLED = 86  # no host made a step for `stall_timeout`
+    CANNOT_BEGIN = 87  # its storage or its disk refused before its program started, which may pass
 
 
 class Env:
@@ -116,7 +117,7 @@ class Activity(StrEnum):
     SAVING = "saving"  # or restoring
 
 
-class ContractError(PlatformError):
+class ContractError(RefusedForGood):
     """A record or plan that this version cannot read; the message says why."""
 
 

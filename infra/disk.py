@@ -11,10 +11,19 @@ from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO
 
-from prefect_tpu.infra.errors import PlatformError
+from prefect_tpu.infra.errors import PlatformError, RefusedForGood
 from prefect_tpu.infra.layout import TEMPORARY
 
 BLOCK_BYTES = 2**20
+
+
+@contextmanager
+def told(verb: str, path: Path) -> Iterator[None]:
+    """What the disk refuses in the block is a `PlatformError` that says what to do."""
+    try:
+        yield
+    except OSError as exc:
+        raise disk_refusal(verb, Path(exc.filename or path), exc) from exc
 
 
 @contextmanager
@@ -62,6 +71,7 @@ def sync(file: BinaryIO) -> None:
 _IN_THE_WAY = "A file lies where a folder must be: move it away, or name another folder."
 _NO_ROOM = "Free some space, or name a folder on another disk."
 _FORBIDDEN = "Check its permissions, or name another folder."
+_FOR_GOOD = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 _ADVICE = {
     errno.ENOTDIR: _IN_THE_WAY,
     errno.EEXIST: _IN_THE_WAY,
@@ -80,4 +90,5 @@ _ADVICE = {
 def disk_refusal(verb: str, path: Path, exc: OSError) -> PlatformError:
     """What the disk refused, of which file, and what to do."""
     advice = _ADVICE.get(exc.errno or 0, "Check its permissions and the free space.")
-    return PlatformError(f"Could not {verb} {path}: {exc.strerror or exc}. {advice}")
+    error = RefusedForGood if exc.errno in _FOR_GOOD else PlatformError
+    return error(f"Could not {verb} {path}: {exc.strerror or exc}. {advice}")

@@ -5,6 +5,7 @@
     │   ├── Conflict    the name is taken by a job that was asked for differently
     │   └── NoSuchJob   no job has that name
     ├── PlatformError   the platform refused: not there, forbidden, unreachable, full
+    │   └── RefusedForGood   and it would refuse the same again
     ├── JobFailed       the job ran and failed; carries the `Failure`
     ├── WrongSlice      on a host: the slice is not what the plan promised
     └── CouldNotJoin    on a host: the hosts did not find each other in time
@@ -108,6 +109,10 @@ class NoSuchJob(UsageError):
 
 class PlatformError(PrefectTpuError):
     """Storage, the machine or the cluster refused or cannot be reached."""
+
+
+class RefusedForGood(PlatformError):
+    """Asking again changes nothing: a right is missing, there is no such bucket, a file of ours is damaged."""
 
 
 class JobFailed(PrefectTpuError):

@@ -30,10 +30,15 @@ _ROOMS = ("infra.host", "infra.training")
 _lock = threading.Lock()  # each driver has a thread, and Python 3.11 cannot parse in two at once (CPython issue 106905)
 _BORN = (1980, 1, 1, 0, 0, 0)  # the first moment an archive knows: equal code makes equal bytes
 _MAIN = """\
+import signal
 import sys
 
 if sys.version_info < (3, 11):
-    sys.exit("prefect-tpu: a host needs Python 3.11 or newer, and this image has %d.%d." % sys.version_info[:2])
+    sys.stderr.write("prefect-tpu: A host needs Python 3.11 or newer, and this image has %d.%d. Name another image.\\n"
+                     % sys.version_info[:2])
+    sys.exit(84)  # PAYLOAD_REFUSED; what stands in the log, Kubernetes takes as the last words
+# The first process of a pod would not hear it yet; what is held back until somebody listens, it does.
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
 
 from prefect_tpu.infra.host.runner import main
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from prefect_tpu.infra.backends.jobset_causes import cause_of, consequences, was_deleted_by_hand
 from prefect_tpu.infra.backends.jobset_facts import Facts, OutputFacts, PodFacts
 from prefect_tpu.infra.backends.jobset_places import place_of
-from prefect_tpu.infra.backends.jobset_records import record_of
+from prefect_tpu.infra.backends.jobset_records import last_words, record_of
 from prefect_tpu.infra.backends.jobset_symptoms import Lasting, Symptom, unbearable
 from prefect_tpu.infra.backends.jobset_waiting import waiting
 from prefect_tpu.infra.contract import HostRecord
@@ -143,4 +143,8 @@ def _reason(facts: Facts, pod: PodFacts | None, output: OutputFacts) -> str:
         return "it has no pod any more" if facts.jobset is not None else "its JobSet is gone"
     if pod.container.ended and pod.container.ended.reason not in ("Completed", "Error"):
         return pod.container.ended.reason
-    return str(pod.evicted) if pod.evicted else "its pod is gone" if pod.is_gone else ""
+    if pod.evicted:
+        return str(pod.evicted)
+    if (code := pod.container.exit_code) is not None and (said := last_words(pod)):
+        return f"exit code {code}: {said}"
+    return "its pod is gone" if pod.is_gone else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from prefect_tpu.infra.contract import Scratch
+from prefect_tpu.infra.disk import told
 from prefect_tpu.infra.host import payload
 from prefect_tpu.infra.host.assignment import Assignment
 from prefect_tpu.infra.host.environment import HOME, TEMPORARY
@@ -19,16 +20,21 @@ def lay_out(given: Assignment) -> Path:
         PlatformError: storage cannot be read, or the disk not written.
     """
     work = given.scratch / payload.WORK
-    work.mkdir(parents=True, exist_ok=True)
+    with told("write", given.scratch):
+        _make_folders(given, work)
     if given.plan.program.payload:
         payload.unpack(given.storage, given.plan.program.payload, work)
+    if given.plan.data and given.plan.output.startswith(BUCKET):
+        _fetch_data(given)
+    return work
+
+
+def _make_folders(given: Assignment, work: Path) -> None:
+    work.mkdir(parents=True, exist_ok=True)
     if given.plan.scratch is not None:
         given.plan_path.write_bytes(given.plan.to_json())
         for folder in (HOME, TEMPORARY):
             (given.scratch / folder).mkdir(exist_ok=True)
-    if given.plan.data and given.plan.output.startswith(BUCKET):
-        _fetch_data(given)
-    return work
 
 
 def _fetch_data(given: Assignment) -> None:

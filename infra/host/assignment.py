@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,10 +64,8 @@ def _archive(root: Path) -> str | None:
 
 
 def _read(place: str) -> HostPlan:
-    """A bucket is read with the storage of the job's folder, in which a plan lies three names deep."""
-    if not place.startswith(BUCKET):
-        return HostPlan.from_json(Path(place).read_bytes())
-    folder, *names = place.rsplit("/", 3)
+    """With the storage of the job's folder, in which a plan lies three names deep."""
+    folder, *names = (place if place.startswith(BUCKET) else os.path.abspath(place)).rsplit("/", 3)
     raw = open_on_host(folder).get("/".join(names))
     if raw is None:
         raise NotOurs(f"There is no plan at {place}: the job was deleted since it was sent. Run it again.")

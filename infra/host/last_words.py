@@ -59,10 +59,10 @@ class LastWords:
         """A program that has ended by itself does not stand still any more."""
         self._try(stalls.end_silence)
 
-    def leave(self, record: HostRecord, *shipments: Callable[[], None]) -> None:
+    def leave(self, record: HostRecord, *shipments: Callable[[], None]) -> HostRecord:
         """To Kubernetes first, which asks no storage; then what was shipped now and then, and the record at last.
 
-        Whoever sees the record may read the rest.
+        Whoever sees the record may read the rest. Returns it.
         """
         if self._plan.scratch is not None:
             leave_with_kubernetes(record)
@@ -72,6 +72,7 @@ class LastWords:
             self._write(record)
         else:  # the exit code and the last words to Kubernetes say too how the host ended
             self._try(lambda: self._write(record))
+        return record
 
     def _write(self, record: HostRecord) -> None:
         if self._storage.get(layout.plan(record.attempt)) is not None:  # else the job was deleted: not made again

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from prefect_tpu.infra import layout
 from prefect_tpu.infra.contract import Payload
+from prefect_tpu.infra.disk import told
 from prefect_tpu.infra.storage import Storage
 
 WORK = "work"  # the program's working folder, inside the scratch folder
@@ -21,7 +22,12 @@ class PayloadRefused(Exception):
 
 
 def unpack(storage: Storage, sha256: str, folder: Path) -> None:
-    """Check the payload's hash, then extract it. Raises `PayloadRefused`."""
+    """Check the payload's hash, then extract it.
+
+    Raises:
+        PayloadRefused: it is not what was sent.
+        PlatformError: the disk refuses it.
+    """
     name = layout.payload(sha256)
     raw = storage.get(name)
     if raw is None:
@@ -33,9 +39,9 @@ def unpack(storage: Storage, sha256: str, folder: Path) -> None:
             " Delete it and run the job again."
         )
     try:
-        with zipfile.ZipFile(io.BytesIO(raw)) as archive:
+        with told("unpack the payload into", folder), zipfile.ZipFile(io.BytesIO(raw)) as archive:
             archive.extractall(folder)
-    except (zipfile.BadZipFile, OSError) as exc:
+    except zipfile.BadZipFile as exc:
         raise PayloadRefused(f"The payload {name} cannot be unpacked into {folder}: {exc}.") from exc
 
 

@@ -17,6 +17,7 @@ from prefect_tpu.infra.contract import (
     Stage,
     StopReason,
 )
+from prefect_tpu.infra.errors import RefusedForGood
 from prefect_tpu.infra.plan import HostPlan
 
 
@@ -154,13 +155,37 @@ def refused(plan: HostPlan, host: int, message: str, ended_after: float) -> Host
 
 def not_ours(mark: str, message: str) -> HostRecord:
     """The last words of a process that was given another attempt's plan, or none; `mark` is what it was made for."""
+    return _unbegun(mark, ExitCode.PAYLOAD_REFUSED, "PlanRefused", message)
+
+
+def cannot_begin(mark: str, why: Exception) -> HostRecord:
+    """The last words of a host whose storage or disk refused before its program started; `mark` is its attempt's."""
+    code = ExitCode.PAYLOAD_REFUSED if isinstance(why, RefusedForGood) else ExitCode.CANNOT_BEGIN
+    return _unbegun(mark, code, "CannotBegin", str(why))
+
+
+def _unbegun(mark: str, code: ExitCode, kind: str, message: str) -> HostRecord:
+    """Which host it was, whoever reads the words knows by the pod that said them."""
     attempt = mark.rpartition("/")[2]
     return HostRecord(
         attempt=int(attempt) if attempt.isdecimal() else 0,
         host=0,
-        exit_code=ExitCode.PAYLOAD_REFUSED,
-        error=ProgramError(type="PlanRefused", message=message, traceback=""),
+        exit_code=code,
+        error=ProgramError(type=kind, message=message, traceback=""),
     )
+
+
+def told_to_leave(plan: HostPlan, host: int, reason: StopReason | None, ended_after: float) -> HostRecord:
+    """The record of a host whose program was not started any more."""
+    ending = Ending(
+        returncode=None,
+        outcome=None,
+        stop_reason=reason,
+        joined_after=None,
+        ended_after=ended_after,
+        progress=Progress(),
+    )
+    return compose(plan, host, ending)
 
 
 def taken(plan: HostPlan, host: int) -> HostRecord:

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from prefect_tpu.infra import contract, layout
 from prefect_tpu.infra.contract import Env, ExitCode, HostRecord, KilledBy, Scratch, StopReason
+from prefect_tpu.infra.disk import told
 from prefect_tpu.infra.errors import PlatformError
 from prefect_tpu.infra.host import arriving, descendants, patience, payload, records, stacks
 from prefect_tpu.infra.host.assignment import Assignment, NotOurs, assignment
@@ -30,7 +31,7 @@ from prefect_tpu.infra.host.lease import LeaseWatch
 from prefect_tpu.infra.host.ledger import LedgerShipper
 from prefect_tpu.infra.host.memory import KillCount, counters
 from prefect_tpu.infra.host.output import open_output
-from prefect_tpu.infra.host.signals import Notice
+from prefect_tpu.infra.host.signals import Notice, ToldToLeave
 from prefect_tpu.infra.host.stalls import StallWatch
 from prefect_tpu.infra.host.telling import ProgressTeller
 from prefect_tpu.infra.scratch import joined_after, read_progress
@@ -48,11 +49,16 @@ def main(arguments: Sequence[str]) -> int:
         given = assignment(arguments, os.environ)
         if not given.storage.put_if_absent(layout.started(given.plan.attempt, given.host), _claim()):
             return _is_taken(given)
-        return Runner(given, notice).run().exit_code
+        runner = Runner(given, notice)
+        begun = runner.begin()
     except NotOurs as exc:
         return _say_before_the_end(records.not_ours(os.environ.get(Env.ATTEMPT, ""), str(exc)))
-    except PlatformError as exc:  # nothing has run: without a record, another attempt is made
-        sys.stderr.write(f"prefect-tpu: this host cannot begin. {exc}\n")
+    except (PlatformError, OSError) as exc:  # nothing has run, and the output may be what is out of reach
+        return _say_before_the_end(records.cannot_begin(os.environ.get(Env.ATTEMPT, ""), exc))
+    try:
+        return (begun if isinstance(begun, HostRecord) else runner.finish(begun)).exit_code
+    except PlatformError as exc:
+        sys.stderr.write(f"prefect-tpu: this host cannot write down how it ended. {exc}\n")
         return 1
 
 
@@ -96,30 +102,43 @@ class Runner:
         self.memory = KillCount(tuple(counters()), self.age)
         self.ledger = LedgerShipper(given.storage, given.scratch, self.plan.attempt, self.host)
         self.progress = ProgressTeller(given.storage, given.scratch, self.plan.attempt, self.host)
-        self.output = open_output(given.storage, self.plan, self.host)
+        with told("write", given.scratch):
+            self.output = open_output(given.storage, self.plan, self.host)
         self.is_leaving = False
         self._is_on_a_disk = local_folder(given.storage) is not None
+        self.words = LastWords(given, None if self._is_on_a_disk else self._left)
 
     @property
     def age(self) -> float:
         return time.monotonic() - self.started
 
-    def run(self) -> HostRecord:
-        words = LastWords(self.given, None if self._is_on_a_disk else self._left)
+    def begin(self) -> _Program | HostRecord:
+        """The program, running; or the record of a host that has none, once it is left."""
         try:
-            work = arriving.lay_out(self.given)
+            with self.notice.interrupting():
+                self._look_for_a_stop()
+                work = arriving.lay_out(self.given)
+        except ToldToLeave:
+            reason = self.words.reason(StopReason.NOTICE)
+            return self.words.leave(records.told_to_leave(self.plan, self.host, reason, self.age))
         except payload.PayloadRefused as exc:
-            record = records.refused(self.plan, self.host, str(exc), self.age)
-            words.leave(record)
-            return record
+            return self.words.leave(records.refused(self.plan, self.host, str(exc), self.age))
         process = self._start(work)
         stalls = StallWatch(self.plan, self.host, self.given.storage, process.pid, self.ledger.ship)
-        program = _Program(process=process, stalls=stalls, errands=self._errands(stalls))
-        reason, killed_by = self._watch(process, program.errands)
-        _kill_group(process.pid)
+        return _Program(process=process, stalls=stalls, errands=self._errands(stalls))
+
+    def finish(self, program: _Program) -> HostRecord:
+        """Look after the program until it has ended, and after what it leaves."""
+        reason, killed_by = self._watch(program.process, program.errands)
+        _kill_group(program.process.pid)
         descendants.end()
         self.ended_at = time.monotonic()
-        return self._end(program, reason, killed_by, words)
+        return self._end(program, reason, killed_by)
+
+    def _look_for_a_stop(self) -> None:
+        """The first process of a pod does not hear a signal that comes before it listens."""
+        if self.plan.scratch is not None and self.given.storage.get(layout.STOP) is not None:
+            raise ToldToLeave
 
     def _start(self, work: Path) -> subprocess.Popen[bytes]:
         """The program in a group of its own; its output goes to this host's log."""
@@ -203,27 +222,22 @@ class Runner:
             return self.notice.given_at + self.plan.grace + patience.WRITING_SECONDS - time.monotonic()
         return (self.ended_at or self.started) + patience.LAST_SECONDS - time.monotonic()
 
-    def _end(
-        self, program: _Program, reason: StopReason | None, killed_by: KilledBy | None, words: LastWords
-    ) -> HostRecord:
+    def _end(self, program: _Program, reason: StopReason | None, killed_by: KilledBy | None) -> HostRecord:
         """Bring everything into the output, the record last."""
         self.output.ended()
         is_quiet = program.errands.end(None if self._is_on_a_disk else self._left)
         if killed_by is not KilledBy.STALL:
-            words.end_silence(program.stalls)
-        record = records.compose(self.plan, self.host, self._ending(program, reason, killed_by, words))
+            self.words.end_silence(program.stalls)
+        record = records.compose(self.plan, self.host, self._ending(program, reason, killed_by))
         told = () if self.plan.scratch is None else (self.progress.tell,)
-        words.leave(record, *((self.ledger.ship, *told, self.output.ship) if is_quiet else ()))
-        return record
+        return self.words.leave(record, *((self.ledger.ship, *told, self.output.ship) if is_quiet else ()))
 
-    def _ending(
-        self, program: _Program, reason: StopReason | None, killed_by: KilledBy | None, words: LastWords
-    ) -> records.Ending:
+    def _ending(self, program: _Program, reason: StopReason | None, killed_by: KilledBy | None) -> records.Ending:
         stalls = program.stalls
         return records.Ending(
             returncode=program.process.returncode,
-            outcome=words.outcome(),
-            stop_reason=words.reason(reason),
+            outcome=self.words.outcome(),
+            stop_reason=self.words.reason(reason),
             joined_after=joined_after(self.scratch),
             ended_after=(self.ended_at or time.monotonic()) - self.started,
             progress=read_progress(self.scratch),

@@ -37,7 +37,8 @@ ADVICE = {
     FailureKind.NO_CAPACITY: "Give several accelerators in order of preference, or try again later.",
     FailureKind.NO_QUOTA: "Ask for more quota, or choose a smaller accelerator.",
     FailureKind.UNSCHEDULABLE: "Check that the cluster has a node pool of this accelerator.",
-    FailureKind.IMAGE: "Check the image's name and that the nodes may pull it.",
+    FailureKind.IMAGE: "Check the image's name, that the nodes may pull it, and that it has the Python that is named"
+    " (python=…); then run the job again by the same name.",
     FailureKind.COULD_NOT_JOIN: "Check that the hosts reach the leader's port, and give join_timeout more seconds"
     " where programs start slowly.",
     FailureKind.WRONG_TOPOLOGY: "Check the accelerator's name against the slice that was used.",
@@ -184,6 +185,7 @@ def _host_is_gone(hosts: list[HostObservation]) -> _Cause:
 _RUNNER_CODES = {
     ExitCode.WRONG_SLICE: FailureKind.WRONG_TOPOLOGY,
     ExitCode.PAYLOAD_REFUSED: FailureKind.REFUSED,
+    ExitCode.CANNOT_BEGIN: FailureKind.HOST_LOST,
 }
 
 

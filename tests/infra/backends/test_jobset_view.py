@@ -20,7 +20,8 @@ from prefect_tpu.infra.backends.jobset_facts import (
 from prefect_tpu.infra.backends.jobset_symptoms import CREATE_SECONDS, unbearable
 from prefect_tpu.infra.backends.jobset_view import view
 from prefect_tpu.infra.contract import ExitCode, HostRecord
-from prefect_tpu.infra.errors import FailureKind
+from prefect_tpu.infra.errors import FailureKind, PlatformError, RefusedForGood
+from prefect_tpu.infra.host import records
 from prefect_tpu.infra.policy.failures import classify
 
 JOBSET = JobSetFacts(name="j-1", uid="u")
@@ -62,6 +63,50 @@ def test_one_that_was_gone_before_ended_as_its_hosts_say() -> None:
     raised = view(facts(outputs={0: ended(0, ExitCode.PROGRAM_RAISED), 1: STARTED}), {})
     found = classify(raised)
     assert found is not None and (found.kind, found.host) == (FailureKind.PROGRAM_ERROR, 0)
+
+
+# -- Last words -----------------------------------------------------------------------------------
+
+
+def ended_saying(words: str, code: int, reason: str = "Error") -> Facts:
+    over = ContainerFacts(has_ended=True, exit_code=code, ended=Said(reason=reason, message=words))
+    pod = PodFacts(name="p0", uid="u0", host=0, slice=0, phase="Failed", container=over)
+    return facts(hosts=1, jobset=JOBSET, was_there=True, pods=(pod,))
+
+
+TOO_OLD = "prefect-tpu: A host needs Python 3.11 or newer, and this image has 3.9. Name another image.\n"
+FORBIDDEN = records.cannot_begin("gs://b/j/1", RefusedForGood("it is forbidden.")).to_json().decode()
+UNREACHABLE = records.cannot_begin("gs://b/j/1", PlatformError("it cannot be reached.")).to_json().decode()
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "reason", "kind", "said"),
+    [
+        (FORBIDDEN, 84, "Error", FailureKind.REFUSED, "CannotBegin: it is forbidden."),
+        (UNREACHABLE, 87, "Error", FailureKind.HOST_LOST, "CannotBegin: it cannot be reached."),
+        (TOO_OLD, 84, "Error", FailureKind.REFUSED, f"CannotBegin: {TOO_OLD[13:-1]}"),
+        ('exec: "python3": not found', 128, "StartError", FailureKind.IMAGE, 'exec: "python3": not found'),
+        ("exec format error", 128, "ContainerCannotRun", FailureKind.IMAGE, "exec format error"),
+        (
+            "sh: 1: python3:\n not found\n",
+            127,
+            "Error",
+            FailureKind.HOST_LOST,
+            "(exit code 127: sh: 1: python3: not",
+        ),
+        ("{ is no record", 1, "Error", FailureKind.HOST_LOST, "(exit code 1: { is no record)"),
+        ("", 84, "Error", FailureKind.HOST_LOST, "(no trace)"),
+    ],
+)
+def test_why_a_host_could_not_begin_is_told(words: str, code: int, reason: str, kind: FailureKind, said: str) -> None:
+    found = classify(view(ended_saying(words, code, reason), {}))
+    assert found is not None and (found.kind, found.host) == (kind, 0)
+    assert said in found.message
+
+
+def test_of_endless_last_words_the_end_is_told() -> None:
+    found = classify(view(ended_saying("word " * 1_000 + "at last", 1), {}))
+    assert found is not None and found.message.endswith("word at last).") and len(found.message) < 500
 
 
 # -- Many slices -----------------------------------------------------------------------------------

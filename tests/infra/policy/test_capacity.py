@@ -7,7 +7,7 @@ from itertools import permutations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from prefect_tpu.infra.contract import HostRecord
+from prefect_tpu.infra.contract import ExitCode, HostRecord
 from prefect_tpu.infra.errors import Failure, FailureKind
 from prefect_tpu.infra.job import AttemptSummary
 from prefect_tpu.infra.policy.capacity import AVOID_SECONDS, MOST_AVOIDED, choose, in_a_row, lost_places, to_avoid
@@ -78,6 +78,7 @@ def test_places_are_avoided_newest_first_each_once_for_a_while_and_not_all() -> 
 def test_the_places_of_lost_hosts_are_those_the_platform_took_or_that_are_gone() -> None:
     taken = Cause(kind=FailureKind.PREEMPTED, message="taint")
     record = HostRecord(attempt=1, host=3, exit_code=80)
+    unbegun = HostRecord(attempt=1, host=7, exit_code=ExitCode.CANNOT_BEGIN)
     hosts = (
         HostObservation(host=0, phase=HostPhase.RUNNING, place="runs"),
         HostObservation(host=1, phase=HostPhase.ENDED, place="taken", cause=taken),
@@ -86,8 +87,9 @@ def test_the_places_of_lost_hosts_are_those_the_platform_took_or_that_are_gone()
         HostObservation(host=4, phase=HostPhase.RUNNING, place="silent", cause=taken),
         HostObservation(host=5, phase=HostPhase.ENDED),
         HostObservation(host=6, phase=HostPhase.ENDED, place="after", cause=taken, is_consequence=True),
+        HostObservation(host=7, phase=HostPhase.ENDED, place="full", record=unbegun),
     )
-    assert lost_places(Observation(attempt=1, hosts=hosts)) == ("taken", "gone", "silent")
+    assert lost_places(Observation(attempt=1, hosts=hosts)) == ("taken", "gone", "silent", "full")
 
 
 def test_spot_and_on_demand_are_two_offers() -> None:

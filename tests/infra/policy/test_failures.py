@@ -100,6 +100,7 @@ TABLE: dict[str, tuple[list[HostObservation], FailureKind | None, int | None]] =
     # what runners say outranks what programs raise
     "wrong slice": ([raised(0), ended(1, ExitCode.WRONG_SLICE)], Kind.WRONG_TOPOLOGY, 1),
     "refused": ([lost_peer(0, **NOT_MET), ended(1, ExitCode.PAYLOAD_REFUSED, **NOT_MET)], Kind.REFUSED, 1),
+    "could not begin": ([lost_peer(0, **NOT_MET), ended(1, ExitCode.CANNOT_BEGIN, **NOT_MET)], Kind.HOST_LOST, 1),
     # exceptions of programs
     "one raised, others saw it": ([lost_peer(0), raised(1), lost_peer(2)], Kind.PROGRAM_ERROR, 1),
     "one raised, others still run": ([running(0), raised(1), running(2)], Kind.PROGRAM_ERROR, 1),
