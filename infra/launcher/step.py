@@ -251,6 +251,7 @@ def _has_untried_offer(view: View) -> bool:
 def _in_vain(view: View) -> tuple[Offer, ...]:
     """What the last attempts asked for without getting it, oldest first.
 
-    Only an offer whose slice could not be had counts; a preempted one is tried first again.
+    Only an offer whose slice could not be had counts; one that was preempted, or whose pool lacked a host while
+    another slice of it was free, is tried first again.
     """
-    return tuple(Offer(accelerator=attempt.accelerator) for attempt in capacity.in_a_row(view.ended))
+    return tuple(Offer(accelerator=attempt.accelerator) for attempt in capacity.in_vain(view.ended))

@@ -43,6 +43,27 @@ def in_a_row(ended: Sequence[AttemptSummary]) -> tuple[AttemptSummary, ...]:
     return tuple(ended[len(ended) - count :])
 
 
+def in_vain(ended: Sequence[AttemptSummary]) -> tuple[AttemptSummary, ...]:
+    """Those of the last attempts without a slice after which another accelerator has its turn, oldest first.
+
+    One that has found a place to keep away from is none: another slice of the same accelerator was free then.
+    """
+    row = in_a_row(ended)
+    return tuple(
+        attempt
+        for index, attempt in enumerate(row)
+        if attempt.failure is None
+        or attempt.failure.kind is not FailureKind.UNSCHEDULABLE
+        or not new_places(row[: index + 1])
+    )
+
+
+def new_places(row: Sequence[AttemptSummary]) -> tuple[str, ...]:
+    """Where the last of these attempts lost hosts, and none before it did."""
+    known = {place for attempt in row[:-1] for place in attempt.places}
+    return tuple(place for place in row[-1].places if place not in known)
+
+
 def to_avoid(ended: Sequence[AttemptSummary], now: float) -> tuple[str, ...]:
     """Places that this round's attempts lost hosts on not long ago, the newest first.
 

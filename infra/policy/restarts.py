@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from prefect_tpu.infra.errors import Failure, FailureKind
 from prefect_tpu.infra.job import AttemptSummary
-from prefect_tpu.infra.policy.capacity import CAPACITY, in_a_row
+from prefect_tpu.infra.policy.capacity import CAPACITY, in_a_row, new_places
 
 FIRST_WAIT_SECONDS = 5.0
 LONGEST_WAIT_SECONDS = 300.0
@@ -68,8 +68,7 @@ def _after_waiting(ended: Sequence[AttemptSummary], longest: float) -> Restart |
     took = (ended[-1].ended or ended[-1].started) - ended[0].started
     if took >= longest:
         return GiveUp(reason=f"no slice in {took:.0f} s, provision_timeout is {longest:.0f} s")
-    known = {place for attempt in ended[:-1] for place in attempt.places}
-    if new := [place for place in ended[-1].places if place not in known]:
+    if new := new_places(ended):
         return Restart(wait_seconds=0.0, reason=f"another place than {', '.join(new)} is tried")
     return Restart(wait_seconds=_wait(len(ended)), reason=f"no slice was to be had, {len(ended)} in a row")
 

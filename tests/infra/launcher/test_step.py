@@ -82,6 +82,11 @@ def ended(kind: FailureKind | None, number: int = 3, saved: int | None = None) -
     )  # fmt: skip
 
 
+def degraded(pool: str) -> AttemptSummary:
+    """Its leader was placed into a pool that lacks a host."""
+    return replace(ended(FailureKind.UNSCHEDULABLE), places=(pool,))
+
+
 def elsewhere(kind: FailureKind, at: float = 1.0) -> AttemptSummary:
     """On the second offer, ended so many seconds after the first began."""
     return replace(ended(kind, number=4), accelerator="v5e-16", ended=at)
@@ -176,6 +181,14 @@ TABLE: dict[str, tuple[View, type[Action], dict[str, object]]] = {
     "no capacity of all of them for too long": (
         view(ended=(ended(FailureKind.NO_CAPACITY), elsewhere(FailureKind.NO_CAPACITY, LONG)), since_last_end=99.0),
         Finish, {"state": JobState.FAILED}),
+    "a pool that lacks a host, and another slice is free": (
+        view(ended=(degraded("pool-a"),), last_number=3), Provision, {"number": 4, "offer": A}),
+    "the same with a slice that is held": (view(ended=(degraded("pool-a"),), held=A), Submit, {}),
+    "the same pool again": (view(ended=(degraded("pool-a"), degraded("pool-a"))), Provision, {"offer": B}),
+    "one pool after the other": (view(ended=(degraded("pool-a"), degraded("pool-b"))), Provision, {"offer": A}),
+    "a pool of the second offer that lacks a host": (
+        view(ended=(ended(FailureKind.NO_CAPACITY), replace(degraded("pool-b"), accelerator="v5e-16"))),
+        Provision, {"offer": B}),
     "no quota: the other offer": (view(ended=(ended(FailureKind.NO_QUOTA),)), Provision, {"offer": B}),
     "no quota of the only offer": (
         view(ended=(ended(FailureKind.NO_QUOTA),), offers=(A,)), Finish, {"state": JobState.FAILED}),

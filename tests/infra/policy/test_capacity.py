@@ -10,7 +10,16 @@ from hypothesis import strategies as st
 from prefect_tpu.infra.contract import ExitCode, HostRecord
 from prefect_tpu.infra.errors import Failure, FailureKind
 from prefect_tpu.infra.job import AttemptSummary
-from prefect_tpu.infra.policy.capacity import AVOID_SECONDS, MOST_AVOIDED, choose, in_a_row, lost_places, to_avoid
+from prefect_tpu.infra.policy.capacity import (
+    AVOID_SECONDS,
+    MOST_AVOIDED,
+    choose,
+    in_a_row,
+    in_vain,
+    lost_places,
+    new_places,
+    to_avoid,
+)
 from prefect_tpu.infra.policy.failures import failure
 from prefect_tpu.infra.state import Cause, HostObservation, HostPhase, Observation, Offer
 
@@ -59,6 +68,16 @@ def test_attempts_in_a_row_that_had_no_slice() -> None:
     )
     assert in_a_row([]) == in_a_row([full, lost]) == in_a_row([full, attempt(9, None)]) == ()
     assert in_a_row([full, lost, full, unplaced]) == (full, unplaced)
+
+
+def test_one_that_found_a_place_to_keep_away_from_was_not_in_vain() -> None:
+    first = attempt(1, FailureKind.UNSCHEDULABLE, "a")
+    again = attempt(2, FailureKind.UNSCHEDULABLE, "a")
+    nowhere = attempt(3, FailureKind.UNSCHEDULABLE)
+    full = attempt(4, FailureKind.NO_CAPACITY, "b")
+    assert in_vain([first]) == () and new_places([first]) == ("a",)
+    assert in_vain([first, again]) == (again,) and new_places([first, again]) == ()
+    assert in_vain([first, nowhere, full]) == (nowhere, full)
 
 
 def test_places_are_avoided_newest_first_each_once_for_a_while_and_not_all() -> None:
