@@ -102,7 +102,9 @@ class JobSetBackend:
             self._accepted = pods
             shape = resolve(offer.accelerator, dialect=attempt.job.dialect)
             avoid = await places_to_avoid(cluster, shape, attempt.job.slices, attempt.avoid, pods.node_selector)
-        return jobset_plan.hold(attempt, offer, avoid)
+            held = jobset_plan.hold(attempt, offer, avoid)
+            _, jobset = jobset_plan.plan(attempt, held).objects
+            return await jobset_sending.objection(cluster, jobset) or held
 
     def imagine(self, attempt: Attempt, offer: Offer) -> Held | Refused:
         why = jobset_checks.unknown_to_gke(offer.accelerator, resolve(offer.accelerator, dialect=attempt.job.dialect))

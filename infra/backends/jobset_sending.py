@@ -9,17 +9,39 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from prefect_tpu.infra.backends.base import Refused
 from prefect_tpu.infra.backends.jobset_plan import Target
 from prefect_tpu.infra.backends.jobset_reading import QUEUE, is_workload_of, read_jobset
 from prefect_tpu.infra.errors import PlatformError
+from prefect_tpu.infra.gcp import errors
 from prefect_tpu.infra.gcp.calls import STRATEGIC_PATCH
-from prefect_tpu.infra.gcp.errors import NotFound
+from prefect_tpu.infra.gcp.errors import Conflict, NotFound
 from prefect_tpu.infra.gcp.kubernetes import Kubernetes
 from prefect_tpu.infra.gcp.ownership import ARCHIVE_IDENTITY, IDENTITY, MANAGED_BY, OURS, TOLD_TO_STOP
 from prefect_tpu.infra.gcp.resources import CONFIG_MAPS, JOBSETS, WORKLOADS, Selection
+from prefect_tpu.infra.state import Waiting
 
 Object = dict[str, Any]
 OWNING_TRIES = 3  # each fails only where Kubernetes deletes the ConfigMap's last owner at this very moment
+
+
+async def objection(cluster: Kubernetes, jobset: Object) -> Waiting | Refused | None:
+    """What the cluster has against a JobSet: for now, where a quota is used up, or for good. None where nothing.
+
+    It is tried and not made, so that no attempt begins that nobody lets in; what is there already was let in.
+    """
+    metadata = jobset["metadata"]
+    try:
+        await cluster.dry_run(jobset)
+    except Conflict:
+        return None
+    except errors.Refused as exc:
+        if await cluster.find(JOBSETS, metadata["name"], metadata["namespace"]) is not None:
+            return None
+        if exc.is_quota:
+            return Waiting(reason=f"a quota of namespace {metadata['namespace']!r} allows no JobSet now: {exc.said}")
+        return Refused(reason=f"the cluster does not take JobSet {metadata['name']!r}: {exc.said}")
+    return None
 
 
 async def send(cluster: Kubernetes, objects: Sequence[Object]) -> None:

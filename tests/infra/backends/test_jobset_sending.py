@@ -1,0 +1,59 @@
+"""A JobSet that a cluster does not take is known before an attempt begins: for now, or for good."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from prefect_tpu.infra.backends.base import Refused
+from prefect_tpu.infra.backends.jobset_sending import objection
+from prefect_tpu.infra.gcp.kubernetes import Kubernetes
+from prefect_tpu.infra.state import Waiting
+
+pytestmark = pytest.mark.anyio
+
+JOBSETS = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/ml/jobsets"
+JOBSET = {
+    "apiVersion": "jobset.x-k8s.io/v1alpha2",
+    "kind": "JobSet",
+    "metadata": {"name": "digits-1", "namespace": "ml"},
+    "spec": {},
+}
+DETAILS = {"kind": "jobsets", "name": "digits-1"}
+QUOTA = 'jobsets.jobset.x-k8s.io "digits-1" is forbidden: exceeded quota: few, requested: 1, used: 3, limited: 3'
+POLICY = "admission webhook denied the request: no owner label"
+
+
+async def tried(server: Any, cluster: Kubernetes, code: int, reason: str, said: str, *, is_there: bool = False) -> Any:
+    server.on("POST", JOBSETS, server.status(code, reason, said, DETAILS))
+    there = server.json(JOBSET) if is_there else server.status(404, "NotFound", "not found", DETAILS)
+    server.on("GET", f"{JOBSETS}/digits-1", there)
+    return await objection(cluster, JOBSET)
+
+
+async def test_one_that_is_taken_is_only_tried(server: Any, cluster: Kubernetes) -> None:
+    server.on("POST", JOBSETS, server.json(JOBSET, 201))
+    assert await objection(cluster, JOBSET) is None
+    assert [query for query, _ in server.asked("POST")] == [{"dryRun": "All"}]
+
+
+async def test_a_quota_that_is_used_up_is_waited_for(server: Any, cluster: Kubernetes) -> None:
+    found = await tried(server, cluster, 403, "Forbidden", QUOTA)
+    assert isinstance(found, Waiting) and "namespace 'ml'" in found.reason and "used: 3, limited: 3" in found.reason
+
+
+async def test_what_a_policy_refuses_is_refused_for_good(server: Any, cluster: Kubernetes) -> None:
+    found = await tried(server, cluster, 400, "BadRequest", POLICY)
+    assert isinstance(found, Refused) and "JobSet 'digits-1'" in found.reason and "no owner label" in found.reason
+
+
+@pytest.mark.parametrize(("code", "reason", "said"), [(403, "Forbidden", QUOTA), (400, "BadRequest", POLICY)])
+async def test_one_that_is_there_was_let_in_whatever_is_said_since(
+    server: Any, cluster: Kubernetes, code: int, reason: str, said: str
+) -> None:
+    assert await tried(server, cluster, code, reason, said, is_there=True) is None
+
+
+async def test_one_whose_name_is_there_is_left_to_whoever_sends(server: Any, cluster: Kubernetes) -> None:
+    assert await tried(server, cluster, 409, "AlreadyExists", "already exists", is_there=True) is None
