@@ -17,22 +17,20 @@ from prefect_tpu.infra.backends.jobset_facts import (
     WorkloadFacts,
 )
 from prefect_tpu.infra.gcp.ownership import ATTEMPT, JOB, MANAGED_BY, OURS, TOLD_TO_STOP
+from prefect_tpu.infra.gcp.placement import GPU, POOL, SPOT, TPU
 from prefect_tpu.infra.gcp.resources import with_labels
 
 Object = Mapping[str, Any]
 
-JOBSET_NAME = "jobset.sigs.k8s.io/jobset-name"  # label of everything that a JobSet makes
 JOB_INDEX = "jobset.sigs.k8s.io/job-index"
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
-NODE_POOL = "cloud.google.com/gke-nodepool"
-SPOT = "cloud.google.com/gke-spot"
 QUEUE = "kueue.x-k8s.io/queue-name"
 WORKLOAD_OF = "kueue.x-k8s.io/job-uid"  # label of a Workload: of what object it is
 _ACTIVE_MAINTENANCE = "cloud.google.com/active-node-maintenance"
 _IMPENDING_END = "cloud.google.com/impending-node-termination"
 _UNREACHABLE = "node.kubernetes.io/unreachable"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-_CHIPS = frozenset({"google.com/tpu", "nvidia.com/gpu"})
+_CHIPS = frozenset({TPU, GPU})
 _PLACED_BY_TAINT = frozenset({"NoSchedule", "NoExecute"})
 
 
@@ -90,10 +88,10 @@ def read_node(found: Object) -> NodeFacts:
     taints = {taint["key"]: taint.get("effect", "") for taint in spec.get("taints") or ()}
     ready = next((c["status"] for c in _raw_conditions(found) if c["type"] == "Ready"), "True")
     is_lost = ready == "Unknown" or _UNREACHABLE in taints  # one that is not ready still says how its pods end
-    own = {key for key, effect in taints.items() if effect in _PLACED_BY_TAINT} - {"google.com/tpu", SPOT}
+    own = {key for key, effect in taints.items() if effect in _PLACED_BY_TAINT} - {TPU, SPOT}
     return NodeFacts(
         name=metadata["name"],
-        pool=labels.get(NODE_POOL, ""),
+        pool=labels.get(POOL, ""),
         is_lost=is_lost,
         is_serviced=_ACTIVE_MAINTENANCE in labels or _IMPENDING_END in taints,
         is_open=not (ready != "True" or own or spec.get("unschedulable")),

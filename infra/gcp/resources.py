@@ -74,13 +74,6 @@ WORKLOADS = _kueue("workloads", "Workload")
 LOCAL_QUEUES = _kueue("localqueues", "LocalQueue")
 CLUSTER_QUEUES = _kueue("clusterqueues", "ClusterQueue", is_namespaced=False)
 DEPLOYMENTS = Resource(group="apps", versions=("v1",), plural="deployments", kind="Deployment")
-CUSTOM_RESOURCES = Resource(
-    group="apiextensions.k8s.io",
-    versions=("v1",),
-    plural="customresourcedefinitions",
-    kind="CustomResourceDefinition",
-    is_namespaced=False,
-)
 ACCESS_REVIEWS = Resource(
     group="authorization.k8s.io",
     versions=("v1",),

@@ -97,13 +97,8 @@ def attempt_numbers(storage: Storage) -> list[int]:
     return numbers
 
 
-def first_of_round(storage: Storage) -> int:
-    """The number that this round's first attempt has or will have."""
-    return after_rounds(storage.children(layout.ROUNDS))
-
-
 def after_rounds(ends: Iterable[str]) -> int:
-    """The same, by the names of the ends of earlier rounds."""
+    """The number that a round's first attempt has or will have, by the names of the ends of earlier rounds."""
     return 1 + max(layout.numbered(ends, ".json"), default=0)
 
 
@@ -148,13 +143,6 @@ def judge(storage: Storage, number: int, failure: Failure | None) -> Failure | N
 
 def write_outcome(storage: Storage, summary: AttemptSummary) -> None:
     storage.put_if_absent(layout.outcome(summary.number), contract.write_json(summary.to_json()))
-
-
-def ended_of_round(storage: Storage) -> tuple[AttemptSummary, ...]:
-    """This round's attempts that have an outcome, oldest first."""
-    first = first_of_round(storage)
-    found = (read_outcome(storage, number) for number in attempt_numbers(storage) if number >= first)
-    return tuple(outcome for outcome in found if outcome is not None)
 
 
 def all_ended(storage: Storage) -> tuple[AttemptSummary, ...]:

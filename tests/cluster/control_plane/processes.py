@@ -79,12 +79,6 @@ class Processes:
                 process.kill()
                 process.wait()
 
-    def stop_one(self, name: str) -> None:
-        """End one program."""
-        process = self._running.pop(name)
-        process.kill()
-        process.wait()
-
     def ids(self) -> dict[str, int]:
         """Name → process id of what was started."""
         return {name: process.pid for name, process in self._running.items()}

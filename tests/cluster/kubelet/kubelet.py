@@ -57,11 +57,6 @@ class ProcessKubelet:
         self._lock = threading.RLock()
         self._stopping = threading.Event()
 
-    @property
-    def is_isolated(self) -> bool:
-        """Whether containers have namespaces of their own."""
-        return self._bench.sandbox.has_names
-
     def bucket(self, name: str) -> Path:
         """The folder of this machine that pods see where they mount a bucket of this name."""
         folder = self._bench.folder / "buckets" / name

@@ -14,6 +14,7 @@ from prefect_tpu.infra.contract import ContractError
 from prefect_tpu.infra.errors import Conflict, Failure, FailureKind, PlatformError
 from prefect_tpu.infra.job import AttemptSummary, JobResult, SliceJob
 from prefect_tpu.infra.launcher import history
+from prefect_tpu.infra.launcher.written import Reader
 from prefect_tpu.infra.plan import HostPlan
 from prefect_tpu.infra.policy.failures import failure
 from prefect_tpu.infra.storage import LocalStorage
@@ -182,20 +183,20 @@ def test_a_new_round_begins_afresh_wherever_it_was_cut_short_before(
     assert history.read_job(storage) == make_job(grace=7.0)
     assert history.read_result(storage) is None
     assert not history.is_stop_asked(storage)
-    assert history.first_of_round(storage) == attempts + 1
-    assert history.ended_of_round(storage) == ()
+    assert Reader(storage).look().first_of_round == attempts + 1
+    assert Reader(storage).look().ended == ()
     assert len(history.all_ended(storage)) == attempts
     history.begin_round(storage, make_job())
-    assert history.first_of_round(storage) == attempts + 1
+    assert Reader(storage).look().first_of_round == attempts + 1
 
 
 def test_rounds_are_counted_on(storage: LocalStorage, make_plan: MakePlan, make_job: MakeJob) -> None:
     played(storage, make_plan, range(1, 3), "failed")
     history.begin_round(storage, make_job())
     played(storage, make_plan, range(3, 12), "stopped")
-    assert [ended.number for ended in history.ended_of_round(storage)] == list(range(3, 12))
+    assert [ended.number for ended in Reader(storage).look().ended] == list(range(3, 12))
     history.begin_round(storage, make_job())
-    assert history.first_of_round(storage) == 12
+    assert Reader(storage).look().first_of_round == 12
     assert storage.list("rounds") == ["rounds/11.json", "rounds/2.json"]
 
 
