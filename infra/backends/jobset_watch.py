@@ -28,6 +28,7 @@ from prefect_tpu.infra.backends.jobset_reading import (
 )
 from prefect_tpu.infra.backends.jobset_symptoms import symptoms
 from prefect_tpu.infra.backends.jobset_view import view
+from prefect_tpu.infra.backends.outages import OUTAGE_SECONDS, outlast
 from prefect_tpu.infra.gcp.errors import Forbidden, NotFound
 from prefect_tpu.infra.gcp.kubernetes import Kubernetes
 from prefect_tpu.infra.gcp.resources import EVENTS, JOBS, JOBSETS, NODES, PODS, WORKLOADS, Selection
@@ -49,6 +50,7 @@ class Watching:
         self._cluster, self._target, self._look_seconds = cluster, target, look_seconds
         self._output = OutputLook(open_storage(target.output), target.attempt, target.hosts)
         self._outputs: Mapping[int, OutputFacts] = {}
+        self._has_read = False
         self._pods = PodMemory(target.hosts_per_slice)
         self._raw_jobset: Object | None = None
         self._was_there = False
@@ -229,5 +231,7 @@ class Watching:
 
     async def _read_output(self) -> None:
         ended = self._pods.ended
-        self._outputs = await asyncio.to_thread(self._output.look)
+        patience = OUTAGE_SECONDS if self._has_read else 0.0
+        self._outputs = await outlast(lambda: asyncio.to_thread(self._output.look), patience)
+        self._has_read = True
         self._looked_at = ended

@@ -13,6 +13,7 @@ from anyio.abc import TaskGroup
 
 from prefect_tpu.infra import layout
 from prefect_tpu.infra.backends.base import Attempt, Backend, Held
+from prefect_tpu.infra.backends.outages import OUTAGE_SECONDS, outlast
 from prefect_tpu.infra.contract import Event
 from prefect_tpu.infra.job import SliceJob
 from prefect_tpu.infra.launcher import checkpoints, history, summing_up
@@ -72,7 +73,8 @@ class Performer:
     async def look_anew(self) -> Written:
         """In a thread: a bucket takes its time, and the hosts are looked at meanwhile."""
         self._looked = anyio.current_time()
-        self._written = await anyio.to_thread.run_sync(self._reader.look)
+        patience = OUTAGE_SECONDS if self._written else 0.0
+        self._written = await outlast(lambda: anyio.to_thread.run_sync(self._reader.look), patience)
         self.slice.offers.rehearsed = refused(self.job, self._written.notes, self._written.obeyed)
         return self._written
 
