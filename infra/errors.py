@@ -5,7 +5,8 @@
     │   ├── Conflict    the name is taken by a job that was asked for differently
     │   └── NoSuchJob   no job has that name
     ├── PlatformError   the platform refused: not there, forbidden, unreachable, full
-    │   └── RefusedForGood   and it would refuse the same again
+    │   ├── RefusedForGood   and it would refuse the same again
+    │   └── StorageAway      on a host: the bucket it saves to is away; the next attempt may find it
     ├── JobFailed       the job ran and failed; carries the `Failure`
     ├── WrongSlice      on a host: the slice is not what the plan promised
     └── CouldNotJoin    on a host: the hosts did not find each other in time
@@ -26,7 +27,7 @@ class FailureKind(StrEnum):
 
     PREEMPTED = "preempted"  # a host was told to leave by the platform, or nobody drove the job any more
     MAINTENANCE = "maintenance"  # the platform took a host away to service it
-    HOST_LOST = "host_lost"  # a host or its program was killed from outside, without notice
+    HOST_LOST = "host_lost"  # a host or its program was killed from outside without notice, or could not begin
     NO_CAPACITY = "no_capacity"  # none of the accelerators is to be had
     NO_QUOTA = "no_quota"  # the accelerator is beyond what this project or machine may use
     UNSCHEDULABLE = "unschedulable"  # the cluster has no place for such hosts
@@ -113,6 +114,10 @@ class PlatformError(PrefectTpuError):
 
 class RefusedForGood(PlatformError):
     """Asking again changes nothing: a right is missing, there is no such bucket, a file of ours is damaged."""
+
+
+class StorageAway(PlatformError):
+    """On a host: a bucket was away for longer than its clients try. The job goes on from what it holds."""
 
 
 class JobFailed(PrefectTpuError):

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from prefect_tpu.infra.contract import ExitCode, HostRecord, KilledBy, ProgramError, StopReason
-from prefect_tpu.infra.errors import CouldNotJoin, Failure, FailureKind
+from prefect_tpu.infra.errors import CouldNotJoin, Failure, FailureKind, StorageAway
 from prefect_tpu.infra.policy import stalls
 from prefect_tpu.infra.state import HostObservation, Observation
 
@@ -204,8 +204,15 @@ def _program_raised(hosts: list[HostObservation]) -> _Cause:
     if not raised:
         return None
     first = min(raised, key=lambda host: (host.record.ended_since_join, host.host))  # type: ignore[union-attr]
-    kind = FailureKind.OUT_OF_MEMORY if first.record and first.record.out_of_memory else FailureKind.PROGRAM_ERROR
-    return kind, first.host, _error_line(first)
+    return _kind_of_error(first.record), first.host, _error_line(first)
+
+
+def _kind_of_error(record: HostRecord | None) -> FailureKind:
+    """A bucket that was away is nothing of the program's: the next attempt may find it."""
+    if record and record.out_of_memory:
+        return FailureKind.OUT_OF_MEMORY
+    is_away = record and record.error and record.error.type == StorageAway.__name__
+    return FailureKind.UNKNOWN if is_away else FailureKind.PROGRAM_ERROR
 
 
 def _left_by_itself(hosts: list[HostObservation]) -> _Cause:

@@ -16,20 +16,26 @@ from prefect_tpu.infra.errors import UsageError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
-    """Why a checkpoint was not written or read: the words for it, and what to do."""
+    """Why a checkpoint was not written or read: the words for it, and what to do.
+
+    may_pass: the bucket could not be reached or was busy; else it said no.
+    """
 
     said: str
     remedy: str
+    may_pass: bool = False
 
 
 # TensorStore has no types of exceptions: a ValueError begins with one of these words of absl's.
 _TENSORSTORE = re.compile(
     r"(UNAVAILABLE|PERMISSION_DENIED|UNAUTHENTICATED|DEADLINE_EXCEEDED|RESOURCE_EXHAUSTED|ABORTED): (.*?)( \[|$)", re.S
 )
+_DENIALS = ("PERMISSION_DENIED", "UNAUTHENTICATED")
+_BUSY = (408, 429, 500, 502, 503, 504)
 _LIBRARIES = ("gcsfs", "aiohttp", "google")
 _SHOWN = 300  # characters
 _REMEDY = (
-    "Check the network, the bucket, and that this host's service account has the role roles/storage.objectAdmin on it"
+    "Check the network, the bucket, and that this host's service account has the role roles/storage.objectUser on it"
 )
 TENSORSTORE_SERVER = "TENSORSTORE_GCS_HTTP_URL"  # TensorStore's own variable: it does not know the emulator's
 
@@ -51,7 +57,16 @@ def refused(exc: BaseException) -> Refused | None:
     A plain connection that broke is that of a lost peer.
     """
     said = _said(exc)
-    return None if said is None else Refused(said=said[:_SHOWN].strip().rstrip("."), remedy=_REMEDY)
+    if said is None:
+        return None
+    return Refused(said=said[:_SHOWN].strip().rstrip("."), remedy=_REMEDY, may_pass=_may_pass(exc))
+
+
+def _may_pass(exc: BaseException) -> bool:
+    if told := _TENSORSTORE.match(str(exc)):
+        return told[1] not in _DENIALS
+    code = getattr(exc, "code", None)  # of gcsfs: an HTTP status
+    return code in _BUSY if isinstance(code, int) else type(exc).__module__.startswith("aiohttp")
 
 
 def _said(exc: BaseException) -> str | None:

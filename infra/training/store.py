@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from prefect_tpu.infra import seals
-from prefect_tpu.infra.errors import PlatformError, UsageError
+from prefect_tpu.infra.errors import PlatformError, StorageAway, UsageError
 from prefect_tpu.infra.plan import RestorePoint
 from prefect_tpu.infra.storage import Storage, local_folder
 from prefect_tpu.infra.training import agreement, cloud, leaves
@@ -118,7 +118,7 @@ class Store:
             why = cloud.refused(exc) if self._is_cloud else disk_refused(exc)
             if why is None:
                 raise
-            raise PlatformError(
+            raise _error(why)(
                 f"The checkpoint {self._where(point)} could not be written: {why.said}."
                 f" The ones before it are as they were. {why.remedy}, then run the job again by the same name."
             ) from exc
@@ -131,7 +131,7 @@ class Store:
         except Exception as exc:
             why = cloud.refused(exc) if self._is_cloud else None
             if why is not None:
-                raise PlatformError(
+                raise _error(why)(
                     f"The checkpoint {self._where(point)} could not be read: {why.said}. {why.remedy}, then run the job"
                     " again by the same name."
                 ) from exc
@@ -147,6 +147,10 @@ class Store:
 
         seals.seal(self._root, point, devices=jax.device_count(), hosts=agreement.peers())
         self._on_sealed(point.step)
+
+
+def _error(why: Refused) -> type[PlatformError]:
+    return StorageAway if why.may_pass else PlatformError
 
 
 def disk_refused(exc: BaseException) -> Refused | None:

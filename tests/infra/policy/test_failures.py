@@ -79,6 +79,7 @@ TABLE: dict[str, tuple[list[HostObservation], FailureKind | None, int | None]] =
     "program terminated from outside": ([by_signal(0, signal.SIGTERM), lost_peer(1)], Kind.HOST_LOST, 0),
     "a lone host killed": ([by_signal(0, signal.SIGKILL)], Kind.HOST_LOST, 0),
     "killed before the hosts met": ([gone(0, joined=False), lost_peer(1, **NOT_MET)], Kind.HOST_LOST, 0),
+    "a bucket away is not the program's doing": ([raised(0, "StorageAway", "503"), lost_peer(1)], Kind.UNKNOWN, 0),
     # the platform's own word outranks that
     "node taken away": ([gone(0), gone(1, cause=TAKEN), raised(2)], Kind.PREEMPTED, 1),
     "notice, others saved with it": (

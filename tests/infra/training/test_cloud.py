@@ -36,7 +36,25 @@ DENIED = (
 def test_what_a_bucket_said_is_found(exc: Exception, said: str | None) -> None:
     found = refused(exc)
     assert (found and found.said) == said
-    assert found is None or "roles/storage.objectAdmin" in found.remedy
+    assert found is None or "roles/storage.objectUser" in found.remedy
+
+
+@pytest.mark.parametrize(
+    ("exc", "may_pass"),
+    [
+        (ValueError(DENIED), False),
+        (ValueError("UNAVAILABLE: CURL error"), True),
+        (ValueError("RESOURCE_EXHAUSTED: slow down"), True),
+        (HttpError({"message": "Try later.", "code": 503}), True),
+        (HttpError({"message": "No such bucket.", "code": 404}), False),
+        (OSError("Forbidden: http://x/upload"), False),
+        (ServerDisconnectedError(), True),
+    ],
+)
+def test_a_bucket_that_is_away_is_told_from_one_that_says_no(exc: Exception, may_pass: bool) -> None:
+    found = refused(exc)
+    assert found is not None
+    assert found.may_pass is may_pass
 
 
 @pytest.mark.parametrize(
