@@ -23,7 +23,7 @@ from prefect_tpu.infra.contract import Event
 from prefect_tpu.infra.drills import Drill, DrillFailure, DrillKind, Moment, parse_drill
 from prefect_tpu.infra.plan import HostPlan
 from prefect_tpu.infra.scratch import add_event
-from prefect_tpu.infra.storage import Storage, open_storage
+from prefect_tpu.infra.storage import Storage, open_on_host
 
 TIMES_SLOWER = 3  # a slow host waits this many times its own step, so that a step takes four times as long
 SHORTEST_WAIT, LONGEST_WAIT = 0.05, 5.0  # seconds
@@ -100,7 +100,7 @@ class Rehearsal:
         for index in [i for i, drill in self._waiting.items() if drill.is_due(moment, number, attempt)]:
             drill = self._waiting.pop(index)
             note = Note(drill=drill, attempt=attempt, accelerator=self._plan.accelerator, number=number)
-            if take_note(open_storage(self._plan.output), index, note):
+            if take_note(open_on_host(self._plan.output), index, note):
                 if moment is not Moment.START or drill.kind is DrillKind.HANG:
                     self._tell(note)
                 prepare()
@@ -150,7 +150,7 @@ class Rehearsal:
     def _has_struck_here(self, index: int) -> bool:
         """In this attempt, by another rehearsal of this host: before the program, or in another of its processes."""
         assert self._plan is not None, "only a job has drills"
-        note = read_note(open_storage(self._plan.output), index)
+        note = read_note(open_on_host(self._plan.output), index)
         return note is not None and note.attempt == self._plan.attempt
 
 

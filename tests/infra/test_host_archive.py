@@ -8,12 +8,15 @@ import os
 import subprocess
 import sys
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import cloudpickle  # type: ignore[import-untyped,unused-ignore]
 import pytest
+from gcs import Gcs
 
 from prefect_tpu.infra.host_archive import FILE, LARGEST_BYTES, host_archive, pack
+from prefect_tpu.infra.plan import HostPlan
 
 
 @pytest.fixture(scope="module")
@@ -127,3 +130,22 @@ def test_nothing_heavy_is_loaded_before_it_is_used(archive: Path) -> None:
     )
     loaded = set(python(code, archive).split())
     assert not loaded & {"jax", "numpy", "cloudpickle", "urllib.request", "http.client", "ssl", "asyncio", "logging"}
+
+
+def test_a_drill_strikes_in_a_pod_whose_job_lies_in_a_bucket(
+    archive: Path, bucket: str, gcs: Gcs, make_plan: Callable[..., HostPlan]
+) -> None:
+    plan = make_plan(output=f"{bucket}/jobs/first", drills=("fail@step=1",))
+    archive.with_name("plan.json").write_bytes(plan.to_json())
+    code = """
+from pathlib import Path
+from prefect_tpu.infra.drills import DrillFailure, Moment
+from prefect_tpu.infra.plan import HostPlan
+from prefect_tpu.infra.rehearsal import Rehearsal
+rehearsal = Rehearsal(HostPlan.from_json(Path("plan.json").read_bytes()))
+try:
+    rehearsal.strike(Moment.STEP, 1)
+except DrillFailure as exc:
+    print(exc)
+"""
+    assert "struck at step 1" in python(code, archive, **gcs.environment)
