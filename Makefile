@@ -22,7 +22,7 @@ STAMP := $(VENV)/.ready-$(shell { cat pyproject.toml; pwd; } | cksum | cut -d ' 
 COMPILER_STAMP := $(COMPILER_VENV)/.ready-$(shell pwd | cksum | cut -d ' ' -f 1)
 POD_STAMP := $(POD_VENV)/.ready-$(shell { echo '$(POD_NEEDS)'; pwd; } | cksum | cut -d ' ' -f 1)
 
-.PHONY: help setup setup-compiler setup-pod demo check test test-default test-slices test-drills test-prefect test-compiler control-plane test-cluster bench docs
+.PHONY: help setup setup-compiler setup-pod demo check test test-default test-slices test-drills test-prefect test-compiler control-plane test-cluster failures bench docs
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 24
@@ -66,6 +66,11 @@ control-plane: ## builds Kubernetes, JobSet and Kueue for test-cluster, once; ne
 
 test-cluster: $(STAMP) $(POD_STAMP) control-plane ## a real Kubernetes control plane on this machine
 	$(BIN)/pytest -q -m cluster
+
+failures: $(STAMP) $(POD_STAMP) control-plane ## plays every failure of a cluster; writes docs/reference/failures.md
+	rm -f tests/infra/backends/fixtures/failures/*.json
+	RECORD_FAILURES=1 $(BIN)/pytest -q -m cluster tests/cluster/failures
+	$(BIN)/python tests/infra/backends/failures_page.py
 
 bench: $(STAMP) ## what our part costs, as ratios; writes docs/reference/performance.md. BENCH=--quick only tries it
 	$(BIN)/python tests/bench/run.py $(BENCH)

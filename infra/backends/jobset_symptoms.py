@@ -25,7 +25,7 @@ ORPHANED_SECONDS = 10.0  # Kubernetes deletes what a deleted object had made soo
 ALONE_SECONDS = 3.0  # the Job controller deletes the others of a slice as soon as one has failed
 UNHEARD_SECONDS = 60.0  # a kubelet that restarts is heard again within it
 UNCONFIRMED_SECONDS = 2.0  # of a pod that is being deleted on a node that is not heard of
-GONE_SECONDS = 2.0  # Kubernetes itself gives the pods of a node that is gone a minute or more
+GONE_SECONDS = 1.0  # Kubernetes itself gives the pods of a node that is gone a minute or more
 
 # Followers are refused until their leader has its node; the Job controller says so for each healthy exclusive JobSet.
 # It has no reason of its own: "follower pod node selector … not found", "leader pod not yet scheduled, not creating

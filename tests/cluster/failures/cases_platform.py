@@ -91,10 +91,6 @@ def _delete_jobset(stage: Stage, jobset: str) -> None:
     stage.api.delete(stage.path("jobset.x-k8s.io/v1alpha2", "jobsets", jobset))
 
 
-def _delete_namespace(stage: Stage, jobset: str) -> None:
-    stage.api.delete(f"/api/v1/namespaces/{stage.name}")
-
-
 def _repair_elsewhere(stage: Stage, jobset: str) -> None:
     """The leader sits in a pool that lacks a host; then another slice becomes free."""
     stage.until(lambda: stage.node(jobset, 0), "the leader's node")
@@ -182,13 +178,6 @@ CASES = (
         kind=FailureKind.STOPPED,
         is_retryable=False,
         strike=_delete_jobset,
-    ),
-    Case(
-        name="namespace-deleted",
-        title="The namespace is deleted",
-        kind=FailureKind.STOPPED,
-        is_retryable=False,
-        strike=_delete_namespace,
     ),
     Case(
         name="degraded-pool",

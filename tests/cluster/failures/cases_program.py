@@ -42,7 +42,7 @@ def _stop(stage: Stage, jobset: str) -> None:
     history.ask_to_stop(open_storage(str(stage.folder / "jobs")).inside(JOB), "asked by the test")
 
 
-ERROR = dict(kind=FailureKind.PROGRAM_ERROR, is_retryable=False, change_plain=as_it_is)
+ERROR = dict(kind=FailureKind.PROGRAM_ERROR, is_retryable=False)
 CASES = (
     Case(
         name="oom-killed",
@@ -68,7 +68,7 @@ CASES = (
         is_retryable=False,
         function="raises",
     ),
-    Case(name="exit-3", title="The program exits with 3 on one host", act="exit 3", **ERROR),
+    Case(name="exit-3", title="The program exits with 3 on one host", act="exit 3", change_plain=as_it_is, **ERROR),
     Case(name="segfault", title="The program dies of a segmentation fault", act="kill -SEGV $$", **ERROR),
     Case(
         name="program-killed",

@@ -10,11 +10,13 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+import yaml
 
 sys.path.append(str(Path(__file__).parent))  # tests are no package; these modules are for this folder
 sys.path.append(str(Path(__file__).parents[2] / "infra" / "backends"))  # what reads a recording there
@@ -60,12 +62,15 @@ def outcomes(
     if any(case.needs_kueue for case in selected):
         request.getfixturevalue("kueue")
         recorder.watch_workloads()
+    began = time.monotonic()
     links = tmp_path_factory.mktemp("shared")  # the cluster's own folder lies in /dev/shm, where pods mount nothing
     with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(AT_ONCE) as pool:
         patch.setenv("KUBECONFIG", str(_two_users(cluster)))
         turn = threading.Semaphore(BUSY)
         yield {case.name: pool.submit(_staged, cluster, recorder, case, links, turn) for case in selected}
         pool.shutdown(cancel_futures=True)
+    if os.environ.get(RECORD):
+        written.keep_run(cluster, began)
 
 
 @pytest.fixture(scope="session")
@@ -97,8 +102,6 @@ def _two_users(cluster: Cluster) -> Path:
     token = users.make_service_account(cluster.api, "default", "limited", [rule])
     path = cluster.plane.folder / "failures.kubeconfig"
     users.write_kubeconfig(path, cluster.plane.server, token)
-    import yaml
-
     own, admin = yaml.safe_load(path.read_text()), yaml.safe_load(cluster.kubeconfig.read_text())
     admin["users"].append({**own["users"][0], "name": "limited"})
     admin["contexts"].append({"name": "limited", "context": {"cluster": "test", "user": "limited"}})

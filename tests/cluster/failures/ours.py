@@ -9,16 +9,14 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
 
-import anyio
 from case import HOSTS, STAY, Case
+from driven import to_its_end
 from stage import Stage
 
 from prefect_tpu.infra import contract, layout
 from prefect_tpu.infra.backends.base import Handle
 from prefect_tpu.infra.backends.jobset import JobSetBackend
 from prefect_tpu.infra.job import JobResult, SliceJob
-from prefect_tpu.infra.launcher import history
-from prefect_tpu.infra.launcher.driver import JobDriver
 from prefect_tpu.infra.pods import PodSettings
 from prefect_tpu.infra.request import Request, prepare
 from prefect_tpu.infra.state import Observation
@@ -28,7 +26,6 @@ JOB = "train"
 FIRST, SECOND = layout.attempt_name(JOB, 1), layout.attempt_name(JOB, 2)
 PROGRAMS = Path(__file__).parent / "programs" / "failing.py"
 SAVED_STEP = 5
-LONGEST_SECONDS = 240.0
 
 # Every attempt after the first has nothing more to do.
 _SCRIPT = """
@@ -116,22 +113,9 @@ def job(stage: Stage, case: Case) -> tuple[SliceJob, Storage]:
 
 def drive(job: SliceJob, storage: Storage) -> Driven:
     """To its end, in this thread."""
-    return asyncio.run(_drive(job, storage))
-
-
-async def _drive(job: SliceJob, storage: Storage) -> Driven:
-    job = history.enter(storage, job)
     backend = Watched(storage)
-    with anyio.fail_after(LONGEST_SECONDS):
-        async with anyio.create_task_group() as tasks:
-            driver = JobDriver(job, storage, backend, tasks=tasks)
-            while await driver.next_attempt() is not None:
-                await driver.provision()
-                await driver.launch()
-                await driver.release()
-            tasks.cancel_scope.cancel()
-    assert driver.result is not None, "no attempt is left only once the job has its end"
-    return Driven(job=job, result=driver.result, closings=backend.closings, stops=backend.stops)
+    result = asyncio.run(to_its_end(job, storage, backend))
+    return Driven(job=job, result=result, closings=backend.closings, stops=backend.stops)
 
 
 def _script(stage: Stage, case: Case) -> str:

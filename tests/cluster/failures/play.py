@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import ours
@@ -20,6 +20,7 @@ from snapshots import snapshot
 from stage import CASE_LABEL, Stage
 
 from prefect_tpu.infra.errors import Failure
+from prefect_tpu.infra.job import AttemptSummary
 
 T = TypeVar("T")
 LONGEST_SECONDS = 200.0
@@ -44,7 +45,7 @@ class Outcome:
 
     case: Case
     state: str
-    attempts: int
+    attempts: tuple[AttemptSummary, ...]
     failure: Failure
     recording: Recording | None
     ours: Delay | None
@@ -65,11 +66,12 @@ def play(case: Case, stage: Stage, turn: threading.Semaphore) -> Outcome:
     first = driven.result.attempts[0] if driven.result.attempts else None
     failure = first.failure if first else driven.result.failure
     assert failure is not None, f"{case.name}: nothing failed"
+    failure = replace(failure, message=failure.message.replace(str(stage.folder), "/shared"))
     recording = snapshot(stage, driven) if driven.closings else None
     return Outcome(
         case=case,
         state=driven.result.state,
-        attempts=len(driven.result.attempts),
+        attempts=driven.result.attempts,
         failure=failure,
         recording=recording,
         ours=delay,

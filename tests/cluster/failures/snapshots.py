@@ -14,6 +14,8 @@ from recorded import Recording, symptom_keys
 from recorder import Change
 from stage import CASE_LABEL, Stage
 
+from prefect_tpu.infra.backends.jobset_reading import holder_of
+
 HOSTS = 2
 LAG_SECONDS = 0.5
 FOREGROUND = "foregroundDeletion"  # our way to delete a JobSet
@@ -45,6 +47,7 @@ def snapshot(stage: Stage, driven: Driven) -> Recording:
             "hosts": HOSTS,
             "was_told_to_stop": 1 in driven.stops,
             "outputs": closing.outputs,
+            "taken": _taken(stage, closing.at),
             **_state(heard),
         },
         stage,
@@ -79,8 +82,16 @@ def _state(heard: Iterable[Change]) -> Object:
     return {"objects": objects, "gone": gone}
 
 
+def _taken(stage: Stage, verdict: float) -> dict[str, str]:
+    """Whose pods are on the case's nodes."""
+    pods = {change.uid: change for change in stage.recorder.changes(until=verdict) if change.kind == "pod"}
+    others = [change.body for change in pods.values() if not change.is_gone and not change.name.startswith(FIRST)]
+    held = {str(pod["spec"].get("nodeName")): holder_of(pod) for pod in others}
+    return {node: who for node, who in held.items() if node in stage.nodes and who}
+
+
 def _lasting(heard: list[Change], base: Object, end: float) -> list[list[Any]]:
-    """How long each symptom had lasted without a pause, by looking again at every moment at which something was told."""
+    """How long each symptom had lasted without a pause: looked at again at every moment at which something was told."""
     since: dict[tuple[str, str], float] = {}
     for number, change in enumerate(heard):
         now = Recording(**{**base, **_state(heard[: number + 1])})

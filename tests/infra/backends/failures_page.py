@@ -10,6 +10,8 @@ from typing import Any
 from recorded import FIXTURES, Recording, read
 from reported import reported
 
+from prefect_tpu.infra.backends.jobset_symptoms import UNCONFIRMED_SECONDS, UNHEARD_SECONDS
+
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs/reference/failures.md"
 RUN = FIXTURES.parent / "failures-run.json"
@@ -23,13 +25,19 @@ HEAD = """\
 
 Each row was played for real on a Kubernetes control plane: etcd, API server, scheduler and controllers, with the JobSet
 controller and Kueue, and nodes whose containers are processes of one machine. A job on a slice of two hosts met the
-failure, once driven by prefect-tpu and, where Kubernetes can restart it, once as a plain JobSet with `maxRestarts: 2` on
-the same nodes. What each kind means and advises stands in [endings](endings.md).
+failure, once driven by prefect-tpu and, where Kubernetes can restart it, once as a plain JobSet with `maxRestarts: 2`
+on the same nodes. What each kind means and advises stands in [endings](endings.md).
 
 Seconds are from the first sign of the failure in the API server to the creation of the next attempt's JobSet, and in
 brackets from the moment at which the test caused it; beside them the same for JobSet's own restart, until its new Jobs
 were there. A dash: nothing is begun anew, or there was nothing to compare.
 """
+
+# What the run cannot show, because its cluster is quicker than others.
+SILENCE = f"""\
+A node counts as silent after 40 s by Kubernetes' defaults, and its pods are deleted 300 s later. An attempt with a host
+there that reports no step is given up {UNHEARD_SECONDS:.0f} s after the node counts as silent, or
+{UNCONFIRMED_SECONDS:.0f} s where its pod is being deleted."""
 
 _COLUMNS = ("failure", "what Kubernetes reported", "kind", "retried", "message", "seconds", "JobSet's seconds")
 
@@ -41,7 +49,8 @@ def page() -> str:
     table += [_line(row(recording, seen)) for _, recording, seen in found]
     run = json.loads(RUN.read_text())
     facts = [f"- {name}: {value}" for name, value in run.items()]
-    return "\n".join([HEAD, *table, "", *_goal([seen for *_, seen in found]), "", "## Measured on", "", *facts, ""])
+    parts = [HEAD, *table, "", *_goal([seen for *_, seen in found]), "", SILENCE, "", "## Measured on", "", *facts, ""]
+    return "\n".join(parts)
 
 
 def row(recording: Recording | None, seen: Seen) -> tuple[str, ...]:

@@ -29,6 +29,7 @@ class Recording:
     """What was known of an attempt when the launcher closed it.
 
     objects: kind → the objects of that kind that were there. gone: the pods that were there before.
+    taken: node → whose pods are on it, where they are not this attempt's.
     outputs: host → what it had written into the job's folder, by the file's name.
     lasting: how long each symptom had lasted, as `[kind, about, seconds]`.
     """
@@ -37,6 +38,7 @@ class Recording:
     hosts: int
     was_told_to_stop: bool
     objects: Mapping[str, list[Object]]
+    taken: Mapping[str, str]
     gone: list[Object]
     outputs: Mapping[str, Mapping[str, Any]]
     lasting: list[list[Any]] = field(default_factory=list)
@@ -65,6 +67,7 @@ class Recording:
             jobs=tuple(reading.read_job(found) for found in of.get("job", ())),
             pods=tuple(sorted(pods, key=lambda pod: (pod.created_at, pod.name))),
             nodes={**{name: node for name, node in lost.items() if name in on}, **nodes},
+            taken=self.taken,
             events=tuple(reading.read_event(found) for found in of.get("event", ())),
             workload=next((reading.read_workload(found) for found in of.get("workload", ())), None),
             outputs={host: found for host, found in outputs.items() if found != OutputFacts()},

@@ -17,7 +17,7 @@ _QUIET = ("Completed", "ContainerCreating", "PodInitializing")
 def reported(recording: Recording) -> list[str]:
     """The weightiest first: why a pod was disrupted, how a container ended, what was not made, what failed."""
     found = dict.fromkeys(_short(said) for said in _said(recording))
-    return list(found)[:MOST]
+    return list(found)[:MOST] or ["nothing: its pods run"]
 
 
 def _said(recording: Recording) -> Iterator[str]:
@@ -47,9 +47,6 @@ def _said(recording: Recording) -> Iterator[str]:
     for pod in pods:
         if "deletionTimestamp" in pod["metadata"]:
             yield "the pod is deleted; no condition says why"
-    if recording.was_told_to_stop:
-        yield "nothing: the launcher suspends the JobSet"
-    yield "nothing: the pods run"
 
 
 def _of_conditions(words: str, found: Object, kind: str, status: str = "True") -> Iterator[str]:
