@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import anyio
 
 from prefect_tpu.infra.backends import open_backend
+from prefect_tpu.infra.backends.base import Backend
 from prefect_tpu.infra.job import JobResult, SliceJob
 from prefect_tpu.infra.launcher import history
 from prefect_tpu.infra.launcher.driver import JobDriver
@@ -33,7 +34,8 @@ def prepared(request: Request) -> Prepared:
 
 def drive(prepared: Prepared) -> JobResult:
     """To its end, in this thread."""
-    return asyncio.run(_drive(prepared.job, prepared.storage))
+    job = prepared.job
+    return asyncio.run(to_its_end(job, prepared.storage, open_backend(job.backend)))
 
 
 class Driving:
@@ -59,11 +61,12 @@ class Driving:
         return self._ended
 
 
-async def _drive(job: SliceJob, storage: Storage) -> JobResult:
+async def to_its_end(job: SliceJob, storage: Storage, backend: Backend) -> JobResult:
+    """As a flow does, without Prefect."""
     job = history.enter(storage, job)
     with anyio.fail_after(LONGEST_SECONDS):
         async with anyio.create_task_group() as tasks:
-            driver = JobDriver(job, storage, open_backend(job.backend), tasks=tasks)
+            driver = JobDriver(job, storage, backend, tasks=tasks)
             while await driver.next_attempt() is not None:
                 await driver.provision()
                 await driver.launch()
