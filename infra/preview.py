@@ -9,11 +9,12 @@ from dataclasses import dataclass
 
 from prefect_tpu.infra.backends import open_backend
 from prefect_tpu.infra.backends.base import Attempt, Plan, Refused
+from prefect_tpu.infra.errors import PlatformError
 from prefect_tpu.infra.job import SliceJob
 from prefect_tpu.infra.launcher import checkpoints, history
-from prefect_tpu.infra.request import Request, imagine, job_folder
+from prefect_tpu.infra.request import Request, imagine, imagine_unseen, job_folder
 from prefect_tpu.infra.state import Offer
-from prefect_tpu.infra.storage import Storage, open_storage
+from prefect_tpu.infra.storage import BUCKET, Storage, open_storage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,10 +36,17 @@ class Preview:
 
 
 def preview(request: Request) -> Preview:
-    """Raises `UsageError` for whatever `run` would refuse."""
-    job, packed = imagine(request)
-    storage = open_storage(job_folder(request.output, job.name))
-    what, plan, refused = _next(job, storage)
+    """Raises `UsageError` for whatever `run` would refuse, as far as it can be known here."""
+    folder = job_folder(request.output, request.name)
+    try:
+        job, packed = imagine(request)
+        what, plan, refused = _next(job, open_storage(folder))
+    except PlatformError as exc:
+        if not folder.startswith(BUCKET):
+            raise
+        job, packed = imagine_unseen(request)
+        what, plan, refused = _new_attempt(job, Attempt(job=job, number=1, output=folder))
+        what = f"{what} This is a guess, for a job whose name is new: what lies in its output cannot be seen. {exc}"
     return Preview(
         job=job,
         what=what,
@@ -61,13 +69,14 @@ def _next(job: SliceJob, storage: Storage) -> tuple[str, Plan | None, Mapping[st
             plan,
             {},
         )
-    return _new_attempt(job, storage, max(numbers, default=0) + 1)
-
-
-def _new_attempt(job: SliceJob, storage: Storage, number: int) -> tuple[str, Plan | None, Mapping[str, str]]:
-    """On the first accelerator that this machine or cluster could give at all."""
+    number = max(numbers, default=0) + 1
     restore = checkpoints.newest_whole(storage, below=number)
-    attempt = Attempt(job=job, number=number, output=storage.url, restore=restore)
+    return _new_attempt(job, Attempt(job=job, number=number, output=storage.url, restore=restore))
+
+
+def _new_attempt(job: SliceJob, attempt: Attempt) -> tuple[str, Plan | None, Mapping[str, str]]:
+    """On the first accelerator that this machine or cluster could give at all."""
+    restore = attempt.restore
     backend = open_backend(job.backend)
     refused: dict[str, str] = {}
     for name in job.accelerators:
@@ -75,7 +84,7 @@ def _new_attempt(job: SliceJob, storage: Storage, number: int) -> tuple[str, Pla
         if not isinstance(held, Refused):
             start = "at the beginning" if restore is None else f"after step {restore.step} of attempt {restore.attempt}"
             plan = backend.plan(attempt, held)
-            what = f"Attempt {number} would begin on {name}, {start}. {plan.hosts.stand_in}".rstrip()
+            what = f"Attempt {attempt.number} would begin on {name}, {start}. {plan.hosts.stand_in}".rstrip()
             return what, plan, refused
         refused[name] = held.reason
     return "Nothing would start: no accelerator is to be had.", None, refused

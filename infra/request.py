@@ -85,24 +85,35 @@ def check(request: Request) -> None:
 
 def imagine(request: Request) -> tuple[SliceJob, packing.Packed]:
     """The job and what would travel with it; everything is read and checked, nothing is written."""
-    packed = _checked(request)
-    storage = _opened(request)
-    data = {name: staging.measure(source, request.output)[0] for name, source in request.data.items()}
-    job = _job(request, packed, data=data)
-    history.check_stored(storage, job)
+    _checked(request)  # before data is measured, which may take long
+    job, packed = imagine_unseen(request)
+    history.check_stored(_opened(request), job)
     return job, packed
 
 
+def imagine_unseen(request: Request) -> tuple[SliceJob, packing.Packed]:
+    """The same where its output cannot be seen: whether the name is free there, nobody knows."""
+    packed, _ = _checked_alone(request)
+    data = {name: staging.measure(source, request.output)[0] for name, source in request.data.items()}
+    return _job(request, packed, data=data), packed
+
+
 def _checked(request: Request) -> packing.Packed:
+    packed, job = _checked_alone(request)
+    _check_output(open_storage(request.output))
+    _check_free(_opened(request), job, request.data)
+    return packed
+
+
+def _checked_alone(request: Request) -> tuple[packing.Packed, SliceJob]:
+    """Without a look at its output, and without its data."""
     check_name(request.name)
     _check_accelerators(request)
     _check_drills(request)
     packed = _pack(request)
     job = _job(request, packed, data={})
     open_backend(job.backend).check(job, request.output)
-    _check_output(open_storage(request.output))
-    _check_free(_opened(request), job, request.data)
-    return packed
+    return packed, job
 
 
 def _check_free(storage: Storage, job: SliceJob, names: Iterable[str]) -> None:

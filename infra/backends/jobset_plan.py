@@ -16,7 +16,6 @@ from prefect_tpu.infra.job import SliceJob
 from prefect_tpu.infra.plan import HostPlan
 from prefect_tpu.infra.pods import PodSettings
 from prefect_tpu.infra.state import Offer
-from prefect_tpu.infra.storage import open_storage
 
 _PLATFORMS = {"tpu": "tpu", "gpu": "cuda", "cpu": "cpu"}
 
@@ -87,7 +86,7 @@ def objects(hosts: HostPlan, held: Held) -> tuple[dict[str, Any], ...]:
     kept = held.handle
     sent = PodPlan(
         hosts=hosts,
-        plan_url=open_storage(hosts.output).where(layout.plan(hosts.attempt)),
+        plan_url=f"{hosts.output}/{layout.plan(hosts.attempt)}",
         pods=PodSettings.from_json(kept["pods"]),
         shape=resolve(hosts.accelerator, dialect=kept["dialect"]),
         provision_timeout=kept["provision_timeout"],

@@ -145,6 +145,24 @@ def test_objects_of_a_cluster_are_documents_that_kubectl_takes(shell: Shell, pro
     assert "hush" not in said.out and "TOKEN" in said.out
 
 
+def test_a_bucket_that_cannot_be_seen_is_no_reason_to_show_nothing(
+    shell: Shell, program: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As where nobody has logged in to Google."""
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "no-such-key.json"))
+    monkeypatch.delenv("STORAGE_EMULATOR_HOST", raising=False)
+    words = (program, "-a", "v6e-16", "--name", "new", "--image", "python:3.12", "--output", "gs://nobodys/jobs")
+    told = shell("render", *words, "--data", f"{tmp_path}/table.csv", "--json").json
+    assert told["what"].startswith(
+        "Attempt 1 would begin on v6e-16, at the beginning. This is a guess, for a job whose"
+    )
+    assert "no-such-key.json" in told["what"]
+    jobset = told["objects"][-1]
+    pod = jobset["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    assert pod["containers"][0]["command"][-1] == "gs://nobodys/jobs/new/attempts/1/plan.json"
+    assert len(told["data"]["table"]["sha256"]) == 64
+
+
 def test_scripts_get_the_same_objects(shell: Shell, program: str) -> None:
     words = ("render", program, "-a", "v6e-16", "--name", "new", "--image", "python:3.12", *BUCKET)
     told = shell(*words, "--json").json
