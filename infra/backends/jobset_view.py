@@ -48,7 +48,14 @@ def _of_all(facts: Facts, wrong: tuple[Symptom, ...]) -> Cause | None:
     for found in wrong:
         if not found.is_end:
             return found.cause
-    return _evicted(facts) or _deleted(facts)
+    return _never_began(facts) or _evicted(facts) or _deleted(facts)
+
+
+def _never_began(facts: Facts) -> Cause | None:
+    """Pods that wait are simply gone once their JobSet is told to stop: nothing of theirs was lost."""
+    if facts.jobset is None or not facts.jobset.is_told_to_stop or _has_begun(facts):
+        return None
+    return Cause(kind=FailureKind.STOPPED, message="It was told to end before any of its hosts began.")
 
 
 def _evicted(facts: Facts) -> Cause | None:

@@ -170,3 +170,24 @@ def calls(known: Facts) -> int:
 def test_a_look_costs_in_proportion_to_the_hosts(of: Any) -> None:
     few, many = calls(of(50)), calls(of(500))
     assert many < 11 * few
+
+
+# -- One that was told to stop ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_what_was_told_to_stop_while_it_waited_has_lost_nothing(is_gone: bool) -> None:
+    """Its one pod, the leader's, had no node yet, and Kubernetes removes it without a trace."""
+    told = JobSetFacts(name="j-1", uid="u", is_told_to_stop=True, is_suspended=True)
+    leader = PodFacts(name="j-1-s-0-0", uid="p", host=0, slice=0, phase="Pending", is_gone=is_gone)
+    seen = view(facts(jobset=told, was_there=True, pods=(leader,)), {})
+    found = classify(seen)
+    assert found is not None and (found.kind, found.host) == (FailureKind.STOPPED, None)
+    assert found.message == "It was told to end before any of its hosts began."
+
+
+def test_what_was_told_to_stop_while_it_ran_says_how_its_hosts_ended() -> None:
+    told = JobSetFacts(name="j-1", uid="u", is_told_to_stop=True, is_suspended=True)
+    seen = view(facts(jobset=told, was_there=True, outputs={0: STARTED, 1: STARTED}), {})
+    found = classify(seen)
+    assert found is not None and found.kind is FailureKind.HOST_LOST
