@@ -16,7 +16,7 @@ from prefect_tpu.flows.shell import about, jobs, new_job
 from prefect_tpu.flows.shell.exit_status import PAGE, ExitStatus, of_error
 from prefect_tpu.flows.shell.own_options import ForPrograms
 from prefect_tpu.flows.streams import make_lasting
-from prefect_tpu.infra.errors import PrefectTpuError
+from prefect_tpu.infra.errors import PlatformError, PrefectTpuError
 
 app = typer.Typer(
     name="prefect-tpu",
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         sys.exit(app(words, prog_name="prefect-tpu", standalone_mode=not wants_json) or ExitStatus.SUCCEEDED)
     except PrefectTpuError as exc:
-        _say(str(exc), type(exc).__name__, wants_json)
+        _say(in_full(exc), type(exc).__name__, wants_json)
         sys.exit(of_error(exc))
     except Exception as exc:
         if not hasattr(exc, "format_message"):  # a defect of ours: let it be seen
@@ -61,6 +61,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(ExitStatus.WRONG_CALL)
     except KeyboardInterrupt:
         sys.exit(ExitStatus.INTERRUPTED)
+
+
+def in_full(exc: PrefectTpuError) -> str:
+    """With what was noted on its way here: how long it was tried, and what becomes of the job."""
+    notes = getattr(exc, "__notes__", ()) if isinstance(exc, PlatformError) else ()
+    return " ".join([str(exc), *notes])
 
 
 def _say(message: str, kind: str, as_json: bool) -> None:

@@ -18,9 +18,10 @@ from prefect_tpu.flows.shell.interrupts import Interrupts, TimeIsOver
 from prefect_tpu.flows.shell.progress import Display, showing
 from prefect_tpu.flows.streams import answer
 from prefect_tpu.infra import layout
+from prefect_tpu.infra.errors import PlatformError
 from prefect_tpu.infra.job import JobResult, SliceJob
 from prefect_tpu.infra.launcher import history
-from prefect_tpu.infra.launcher.driving import Detach, drive_to_end, driving
+from prefect_tpu.infra.launcher.driving import Detach, Driving, drive_to_end, driving
 from prefect_tpu.infra.launcher.lease import driver_of
 from prefect_tpu.infra.launcher.news import News
 from prefect_tpu.infra.loss_picture import draw_loss, drawing_ahead
@@ -98,7 +99,7 @@ def follow(errand: Errand) -> tuple[JobResult, Interrupts]:
                 follow_while_driven(storage, display.heard, display.saw)
             with driving(job, storage.url, heard, interrupts.asks_to_stop, goes_on=errand.goes_on) as driven:
                 interrupts.drives = True
-                result = drive_to_end(driven)
+                result = _drive(driven, job.name)
                 interrupts.end_of_waiting()
     except TimeIsOver:
         _hand_over(storage)
@@ -109,6 +110,16 @@ def follow(errand: Errand) -> tuple[JobResult, Interrupts]:
         sys.stderr.write(f"{_how_it_stands(storage, errand.name)}\n")
         raise typer.Exit(ExitStatus.INTERRUPTED) from None
     return result, interrupts
+
+
+def _drive(driven: Driving, name: str) -> JobResult:
+    """To its end. Where the platform does not let us, whoever reads why must know that the hosts were left alone."""
+    try:
+        return drive_to_end(driven)
+    except PlatformError as exc:
+        if driven.driver.is_following:
+            exc.add_note(f"Its hosts were left running: to follow them, {_again(name)}.")
+        raise
 
 
 def _show(result: JobResult, *, as_json: bool) -> None:
@@ -136,13 +147,17 @@ def _how_it_stands(storage: Storage, name: str) -> str:
     """What becomes of a job that was let go, and how to come back to it."""
     if (end := history.read_result(storage)) is not None:
         return verdict(end)
-    again, driver = f"run the same command with --name {name}", _driver(storage)
+    again, driver = _again(name), _driver(storage)
     if history.is_stop_asked(storage):
         return f"Job {name!r} in {storage.url} was told to stop and leaves by itself.\nTo go on later, {again}."
     if driver is None:
         return f"Job {name!r} had not begun: nothing of it runs.\nTo begin it, {again}."
     to_follow = f"To follow it: prefect-tpu attach {words_for(storage.url)}"
     return f"Job {name!r} runs on in {storage.url}, driven by {driver}.\n{to_follow}"
+
+
+def _again(name: str) -> str:
+    return f"run the same command with --name {name}"
 
 
 def _driver(storage: Storage) -> str | None:

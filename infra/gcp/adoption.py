@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from prefect_tpu.infra.gcp.ownership import OUTPUT
+
 Object = Mapping[str, Any]
 
 
@@ -14,6 +16,8 @@ def other_owner(wanted: Object, found: Object, labels: Iterable[str]) -> str | N
     labels: the names of the labels that say whose an object is. Owner references of the wanted one must be there too.
     """
     mine, theirs = _labels(wanted), _labels(found)
+    if mine != theirs and (output := _output(found)) not in (None, _output(wanted)):
+        return f"the job in {output}"  # of the same name, below another output
     foreign = [f"{label}={theirs.get(label, '')!r}" for label in labels if theirs.get(label) != mine.get(label)]
     if foreign:
         return " and ".join(foreign)
@@ -24,6 +28,11 @@ def other_owner(wanted: Object, found: Object, labels: Iterable[str]) -> str | N
 def is_going(found: Object) -> bool:
     """Whether it was deleted and only waits for its end."""
     return bool(found["metadata"].get("deletionTimestamp"))
+
+
+def _output(manifest: Object) -> str | None:
+    annotations: Mapping[str, str] = manifest["metadata"].get("annotations") or {}
+    return annotations.get(OUTPUT)
 
 
 def _labels(manifest: Object) -> Mapping[str, str]:

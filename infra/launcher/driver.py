@@ -128,6 +128,11 @@ class JobDriver:
         await self._hands.slice.let_go()
 
     @property
+    def is_following(self) -> bool:
+        """Whether hosts of an attempt are looked after that were neither told to leave nor ended."""
+        return self._hands.following is not None and not self._hands.following.was_told_to_leave
+
+    @property
     def look_seconds(self) -> float:
         """How often the job's files may be looked at."""
         return self._backend.look_seconds

@@ -11,7 +11,8 @@ from typing import Any
 
 from typer.testing import CliRunner
 
-from prefect_tpu.flows.cli import app
+from prefect_tpu.flows.cli import app, in_full
+from prefect_tpu.infra.errors import PlatformError, UsageError
 
 COMMANDS = [command.name for command in app.registered_commands]
 HEAVY = ("prefect", "jax", "anyio", "psutil", "httpx", "numpy")  # typer itself loads pydantic
@@ -34,6 +35,12 @@ def test_help_loads_nothing_heavy() -> None:
 def test_the_version_is_an_option_too() -> None:
     asked, commanded = (CliRunner().invoke(app, [word]) for word in ("--version", "version"))
     assert asked.output == commanded.output != "" and asked.exit_code == 0
+
+
+def test_what_was_noted_of_a_platform_that_refused_is_said_too() -> None:
+    for error, said in ((PlatformError("No answer."), "No answer. Tried 3 times in 60 s."), (UsageError("No."), "No.")):
+        error.add_note("Tried 3 times in 60 s.")
+        assert in_full(error) == said
 
 
 def test_run_and_render_take_the_same_words() -> None:

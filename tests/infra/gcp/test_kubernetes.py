@@ -11,6 +11,7 @@ import pytest
 from prefect_tpu.infra.gcp.calls import MERGE_PATCH, STRATEGIC_PATCH
 from prefect_tpu.infra.gcp.errors import Conflict, NotFound, Refused, Unavailable
 from prefect_tpu.infra.gcp.kubernetes import Kubernetes
+from prefect_tpu.infra.gcp.ownership import OUTPUT
 from prefect_tpu.infra.gcp.patience import Patience
 from prefect_tpu.infra.gcp.resources import PODS, WORKLOADS, Selection
 
@@ -111,6 +112,18 @@ async def test_an_object_of_somebody_else_is_left_alone(server: Any, cluster: Ku
     with pytest.raises(Conflict, match="Pod 'a' in namespace 'research' .* belongs to job='letters': choose"):
         await cluster.create_or_adopt(owned(make_pod), OWNER)
     assert len(server.asked("POST")) == 1
+
+
+async def test_whose_the_object_is_of_a_job_with_the_same_name_is_said_by_its_output(
+    server: Any, cluster: Kubernetes, make_pod: Make
+) -> None:
+    def below(output: str, job: str) -> dict[str, Any]:
+        return owned(make_pod, job, annotations={OUTPUT: f"gs://bucket/{output}/digits"})
+
+    server.on("POST", PODS_PATH, exists(server))
+    server.on("GET", POD_PATH, server.json(below("theirs", "letters")))
+    with pytest.raises(Conflict, match="exists and belongs to the job in gs://bucket/theirs/digits: choose another"):
+        await cluster.create_or_adopt(below("mine", "digits"), OWNER)
 
 
 async def test_an_object_of_another_parent_is_left_alone(server: Any, cluster: Kubernetes, make_pod: Make) -> None:
