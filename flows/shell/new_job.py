@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
@@ -29,4 +30,4 @@ def render(options: JobOptions, as_json: AsJson = False) -> None:
     from prefect_tpu.flows.shell.asking import request_of
     from prefect_tpu.flows.shell.render import written_plan
 
-    typer.echo(written_plan(request_of(options), as_json=as_json))
+    typer.echo(written_plan(request_of(options), as_json=as_json, is_for_eyes=sys.stdout.isatty()))

@@ -21,14 +21,20 @@ _PLAIN = re.compile(r"[A-Za-z0-9_./]([ -~]*[!-9;-~])?")
 _NUMBER = re.compile(r"[\d.][\d.a-fxoA-FXO_:+-]*|\d{4}-\d\d?-\d.*")  # or a time
 _TRUTHS = frozenset(("true", "false", "yes", "no", "on", "off", "y", "n", "null", ".inf", ".nan"))
 HIDDEN = "(hidden)"
+MOST_CHARACTERS = 2000  # of one text in a terminal, which would have nothing else to show
 
 
-def written_plan(request: Request, *, as_json: bool) -> str:
-    """What `run` would do, whole."""
+def written_plan(request: Request, *, as_json: bool, is_for_eyes: bool = False) -> str:
+    """What `run` would do, whole.
+
+    is_for_eyes: leaves out what only a machine reads: a file's bytes, half a million characters of them.
+    """
     found = preview(request)
     facts, objects = _facts(found, request), list(found.plan.objects if found.plan else ())
     if as_json:
         return json.dumps({**facts, **({"objects": objects} if objects else {})})
+    if is_for_eyes:
+        objects = [_readable(item) for item in objects]
     told = [*lines(_for_people(facts))]
     return "\n".join(_documents(objects, told) if objects else told)
 
@@ -84,6 +90,17 @@ def _for_people(facts: Mapping[str, Any]) -> Mapping[str, Any]:
     if "hosts" not in facts:
         return facts
     return {**facts, "hosts": [{**host, "command": shlex.join(host["command"])} for host in facts["hosts"]]}
+
+
+def _readable(item: dict[str, Any]) -> dict[str, Any]:
+    files = item.get("binaryData")
+    if not files:
+        return item
+    shown = {
+        name: text if len(text) <= MOST_CHARACTERS else f"({len(text)} characters, written out in a file or pipe)"
+        for name, text in files.items()
+    }
+    return {**item, "binaryData": shown}
 
 
 def _without_secrets(env: Mapping[str, str]) -> dict[str, str]:

@@ -11,10 +11,12 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from prefect_tpu.flows.shell.render import lines
+from prefect_tpu.flows.shell.render import lines, written_plan
 from prefect_tpu.infra import layout
 from prefect_tpu.infra.errors import FailureKind
 from prefect_tpu.infra.job import Program
+from prefect_tpu.infra.pods import PodSettings
+from prefect_tpu.infra.request import Request
 from tests.infra.gcp.golden_plans import GOLDEN, objects
 
 Shell = Callable[..., Any]
@@ -161,6 +163,19 @@ def test_a_bucket_that_cannot_be_seen_is_no_reason_to_show_nothing(
     pod = jobset["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
     assert pod["containers"][0]["command"][-1] == "gs://nobodys/jobs/new/attempts/1/plan.json"
     assert len(told["data"]["table"]["sha256"]) == 64
+
+
+def test_a_terminal_is_spared_what_only_machines_read(program: str) -> None:
+    request = Request(
+        name="new",
+        program=program,
+        accelerators=("v6e-16",),
+        output="file:///shared/jobs",
+        settings={"backend": "jobset", "pods": PodSettings(image="i:1")},
+    )
+    shown = written_plan(request, as_json=False, is_for_eyes=True)
+    assert len(shown) < 20_000 and "characters, written out in a file or pipe" in shown
+    assert [one["kind"] for one in yaml.safe_load_all(shown)] == ["ConfigMap", "JobSet"]
 
 
 def test_scripts_get_the_same_objects(shell: Shell, program: str) -> None:
