@@ -12,6 +12,7 @@ from prefect_tpu.infra.gcp.permissions import DRIVING, QUEUEING
 from prefect_tpu.infra.gcp.resources import JOBSETS, LOCAL_QUEUES, NAMESPACES, SERVICE_ACCOUNTS, Resource
 from prefect_tpu.infra.pods import PodSettings
 
+MOST_LISTED = 4  # of permissions that are missing; whoever has none of them needs no list
 INSTALL_JOBSET = "https://jobset.sigs.k8s.io/docs/installation/"
 
 
@@ -28,10 +29,12 @@ async def refusal(cluster: Kubernetes, pods: PodSettings) -> str | None:
         return missing
     rules = DRIVING + (QUEUEING if pods.queue else ())
     denied = await asyncio.gather(*(denied_permissions(cluster, rule, pods.namespace) for rule in rules))
-    if listed := ", ".join(str(permission) for missing in denied for permission in missing):
+    if listed := [str(permission) for missing in denied for permission in missing]:
+        more = f" and {len(listed) - MOST_LISTED} more" if len(listed) > MOST_LISTED else ""
         return (
-            f"No permission in namespace {pods.namespace!r} of cluster {cluster.cluster} to {listed}: ask whoever"
-            " administers the cluster for a role with these verbs."
+            f"No permission in namespace {pods.namespace!r} of cluster {cluster.cluster} to"
+            f" {', '.join(listed[:MOST_LISTED])}{more}: name another namespace, or ask whoever administers the cluster"
+            " for a role with these verbs (`prefect-tpu doctor` lists them)."
         )
     return await _missing_objects(cluster, pods)
 

@@ -9,7 +9,6 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import anyio
 import pytest
@@ -131,7 +130,5 @@ def test_the_doctor_finds_the_role_whole(driver: Driver, monkeypatch: pytest.Mon
 def test_hosts_may_do_nothing(driver: Driver, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     kubeconfig = kubeconfig_of(cluster, driver.namespace, "prefect-tpu-host")
     found = examine(kubeconfig, Question(namespace=driver.namespace), monkeypatch)
-    denied: Any = [check for check in found if check.name == "permissions" and check.has_failed]
-    assert len(denied) == len(DRIVING)
-    for grant, check in zip(DRIVING, denied, strict=True):
-        assert f"no {', '.join(grant.verbs)} of" in check.found
+    (denied,) = (check for check in found if check.name == "permissions")
+    assert denied.has_failed and "nothing of what jobs need" in denied.found

@@ -57,7 +57,14 @@ async def test_every_permission_that_is_missing_is_named(server: Any, cluster: K
     ready(server, "get pods/log", "delete jobsets")
     said = await refusal(cluster, settings())
     assert said is not None and "in namespace 'ml'" in said and "a role with these verbs" in said
-    assert "to delete jobsets.jobset.x-k8s.io, get pods/log:" in said
+    assert "to delete jobsets.jobset.x-k8s.io, get pods/log: name another namespace" in said
+
+
+async def test_whoever_may_do_nothing_is_not_read_a_list(server: Any, cluster: Kubernetes) -> None:
+    asked = permissions(DRIVING)
+    ready(server, *(f"{one.verb} {one.resource.plural}{f'/{one.part}' if one.part else ''}" for one in asked))
+    said = await refusal(cluster, settings())
+    assert said is not None and f"watch jobsets.jobset.x-k8s.io and {len(asked) - 4} more: name another" in said
 
 
 async def test_what_a_queue_needs_is_asked_for_where_one_is_named(server: Any, cluster: Kubernetes) -> None:
