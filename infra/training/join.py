@@ -106,14 +106,17 @@ def _check_slice(plan: HostPlan) -> None:
         }
     except RuntimeError as exc:  # JAX's own answer where it has no such platform
         raise WrongSlice(
-            f"JAX has no {plan.platform} device for {plan.accelerator}: {str(exc).rstrip('.')}. {_advice(plan)}"
+            f"JAX has no {plan.platform} device for {plan.accelerator}: {str(exc).rstrip('.')}."
+            f" {_advice(plan, 'libtpu.so' in str(exc))}"
         ) from exc
     wrong = [f"{name}: {found[name]} instead of {value}" for name, value in expected.items() if found[name] != value]
     if wrong:
         raise WrongSlice(f"The slice is not the {plan.accelerator} of the plan: {'; '.join(wrong)}. {_advice(plan)}")
 
 
-def _advice(plan: HostPlan) -> str:
+def _advice(plan: HostPlan, has_no_libtpu: bool = False) -> str:
+    if has_no_libtpu:
+        return "What hosts run has JAX without its part for TPUs: `pip install 'jax[tpu]'` into the image."
     if plan.platform == "cuda":
         return "Look what `prefect-tpu doctor` says of gpus and jax; JAX for CUDA is `pip install 'jax[cuda13]'`."
     return "Check the accelerator's name and what else uses these chips."

@@ -110,6 +110,7 @@ class Slice:
         path.write_bytes(plan.to_json())
         for process, host in enumerate(range(plan.hosts) if only is None else [only]):
             env = {
+                "JAX_PLATFORMS": {"tpu": "tpu,cpu"}.get(plan.platform, "cpu"),
                 Env.PLAN: str(path),
                 Env.HOST: str(host),
                 Env.SCRATCH: str(hosts.scratch(process)),
@@ -138,7 +139,6 @@ class Slice:
                 [sys.executable, str(PROGRAM), case, json.dumps(kw)],
                 env={
                     **os.environ,
-                    "JAX_PLATFORMS": "cpu",
                     "JAX_NUM_CPU_DEVICES": str(devices),
                     "OUTCOME": str(scratch / "outcome"),
                     **env,

@@ -138,6 +138,9 @@ def test_join_checks_the_slice(slice_: Slice) -> None:
     plan = slice_.plan(1, 1, platform="cuda", gpus=("99",), accelerator="l4")  # that no machine has
     (outcome,) = slice_.start(plan, "join").outcomes()
     assert outcome["error"] == "WrongSlice" and "pip install 'jax[cuda13]'" in outcome["message"]
+    plan = slice_.plan(1, 1, platform="tpu", accelerator="v6e-1")  # with a JAX that is not for TPUs
+    (outcome,) = slice_.start(plan, "join").outcomes()
+    assert outcome["error"] == "WrongSlice" and "pip install 'jax[tpu]'" in outcome["message"]
 
 
 def test_a_host_that_waits_alone_gives_up(slice_: Slice) -> None:
