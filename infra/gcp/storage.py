@@ -25,7 +25,7 @@ from prefect_tpu.infra.storage import BUCKET, changed_meanwhile, has_changed
 
 _ADVICE = (
     "Log in (gcloud auth application-default login), or let GOOGLE_APPLICATION_CREDENTIALS name a service account's"
-    " key; whoever it is needs the role roles/storage.objectAdmin on the bucket."
+    " key; whoever it is needs the role roles/storage.objectUser on the bucket."
 )
 _RETRY = DEFAULT_RETRY.with_timeout(90.0)  # every request here is safe to send twice
 _TIMEOUT = 60.0

@@ -26,7 +26,7 @@ from prefect_tpu.infra.storage import BUCKET, changed_meanwhile, has_changed
 
 _GOOGLE = "https://storage.googleapis.com"
 _ADVICE = (
-    "Give the service account of this host the role roles/storage.objectAdmin on the bucket; on GKE, Workload Identity"
+    "Give the service account of this host the role roles/storage.objectUser on the bucket; on GKE, Workload Identity"
     " binds the pod's service account to it."
 )
 RESUMED_FROM_BYTES = 8 * 2**20  # a file this long is sent in parts, each of which can be sent again

@@ -74,7 +74,7 @@ def test_what_fails_for_now_is_tried_again(
     [
         (401, "Log in (gcloud auth application-default login)"),
         (403, "it is forbidden: "),
-        (403, "roles/storage.objectAdmin on the bucket"),
+        (403, "roles/storage.objectUser on the bucket"),
     ],
 )
 def test_who_may_not_is_told_what_to_do(storage: BucketStorage, gcs: Gcs, code: int, said: str) -> None:
