@@ -39,8 +39,8 @@ def load(name: str) -> PodDefaults:
         block: Any = GKECluster.load(name, _sync=True)  # type: ignore[call-arg]
     except ValueError as exc:
         raise UsageError(
-            f"There is no saved cluster {name!r}, or what it says is not valid: {exc} Save a block 'GKE Cluster' of"
-            f" this name, or name the cluster itself."
+            f"There is no saved cluster {name!r}, or what it says is not valid: {str(exc).rstrip('.')}. Save a block"
+            " 'GKE Cluster' of this name, or name the cluster itself."
         ) from exc
     except (httpx.HTTPError, RuntimeError) as exc:
         raise PlatformError(
