@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from cluster import CLONE
 from control_plane import Object
 from ours import FIRST, Driven
 from recorded import Recording, symptom_keys
@@ -129,7 +130,7 @@ def _small(kind: str, body: Object) -> Object:
 
 def _clean(content: Object, stage: Stage) -> Object:
     """Without what differs from run to run: uids, made-up ends of names, times, folders of this machine."""
-    text = json.dumps(content).replace(str(stage.folder), "/shared")
+    text = json.dumps(content).replace(str(stage.folder), "/shared").replace(str(CLONE), "/clone")
     for number, uid in enumerate(dict.fromkeys(_UID.findall(text))):
         text = text.replace(uid, f"uid-{number}")
     text = _without_made_up_names(text)
