@@ -22,7 +22,7 @@ STAMP := $(VENV)/.ready-$(shell { cat pyproject.toml; pwd; } | cksum | cut -d ' 
 COMPILER_STAMP := $(COMPILER_VENV)/.ready-$(shell pwd | cksum | cut -d ' ' -f 1)
 POD_STAMP := $(POD_VENV)/.ready-$(shell { echo '$(POD_NEEDS)'; pwd; } | cksum | cut -d ' ' -f 1)
 
-.PHONY: help setup setup-compiler setup-pod demo check test test-default test-slices test-drills test-prefect test-compiler control-plane test-cluster failures bench docs
+.PHONY: help setup setup-compiler setup-pod demo check test test-default test-slices test-drills test-prefect test-compiler control-plane test-cluster cluster failures bench docs
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 24
@@ -66,6 +66,9 @@ control-plane: ## builds Kubernetes, JobSet and Kueue for test-cluster, once; ne
 
 test-cluster: $(STAMP) $(POD_STAMP) control-plane ## a real Kubernetes control plane on this machine
 	$(BIN)/pytest -q -m cluster
+
+cluster: $(STAMP) $(POD_STAMP) control-plane ## the same cluster to try things on by hand, with a bucket, until Ctrl-C; SLICES="v6e-16 v5e-8"
+	@$(BIN)/python tests/cluster/by_hand.py $(SLICES)
 
 failures: $(STAMP) $(POD_STAMP) control-plane ## plays every failure of a cluster; writes docs/reference/failures.md
 	rm -f tests/infra/backends/fixtures/failures/*.json
