@@ -124,6 +124,8 @@ def doctor(options: DoctorOptions, as_json: AsJson = False) -> None:
     from prefect_tpu.flows.shell.checks import is_looking
     from prefect_tpu.flows.shell.doctor import examine, examine_cluster, shown
 
+    if sys.stderr.isatty() and not as_json:
+        typer.echo("Looking, for half a minute at most.", err=True)
     if options.means_cluster:
         found = examine_cluster(options.output, options.pods, options.accelerator or ())
     else:

@@ -37,4 +37,5 @@ def look_at_all(looks: Mapping[str, Look], patience: float = PATIENCE_SECONDS) -
     for event in done.values():
         event.wait(max(0.0, give_up - time.monotonic()))
     late = f"did not answer within {patience:.0f} s"
-    return [answers.get(name) or warn(name, late, "Look whether its disk or server hangs.") for name in looks]
+    advice = "Ask again: a busy machine is slow. Where it repeats, look whether its disk or server hangs."
+    return [answers.get(name) or warn(name, late, advice) for name in looks]
