@@ -62,7 +62,7 @@ def test_a_forbidden_bucket_will_not_open_by_itself(pods: Any, gcs: Any, bucket:
     with gcs.trouble(strikes=lambda request: request.method == method, code=403):
         pod = pods.start(plan, **gcs.environment)
         assert pod.wait() == ExitCode.PAYLOAD_REFUSED
-    assert "it is forbidden" in said(pod) and "roles/storage.objectAdmin" in said(pod)
+    assert "it is forbidden" in said(pod) and "roles/storage.objectUser" in said(pod)
     assert said(pod) in pod.err and pod.out == ""
 
 
