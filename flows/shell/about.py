@@ -125,7 +125,7 @@ def doctor(options: DoctorOptions, as_json: AsJson = False) -> None:
     from prefect_tpu.flows.shell.doctor import examine, examine_cluster, shown
 
     if sys.stderr.isatty() and not as_json:
-        typer.echo("Looking, for half a minute at most.", err=True)
+        typer.echo("Looking, for a minute at most.", err=True)
     if options.means_cluster:
         found = examine_cluster(options.output, options.pods, options.accelerator or ())
     else:
