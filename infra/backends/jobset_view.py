@@ -152,6 +152,7 @@ def _reason(facts: Facts, pod: PodFacts | None, output: OutputFacts) -> str:
         return pod.container.ended.reason
     if pod.evicted:
         return str(pod.evicted)
-    if (code := pod.container.exit_code) is not None and (said := last_words(pod)):
-        return f"exit code {code}: {said}"
+    if (code := pod.container.exit_code) is not None:
+        said = last_words(pod)
+        return f"exit code {code}: {said}" if said else f"exit code {code}"
     return "its pod is gone" if pod.is_gone else ""

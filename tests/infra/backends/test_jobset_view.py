@@ -95,7 +95,7 @@ UNREACHABLE = records.cannot_begin("gs://b/j/1", PlatformError("it cannot be rea
             "(exit code 127: sh: 1: python3: not",
         ),
         ("{ is no record", 1, "Error", FailureKind.HOST_LOST, "(exit code 1: { is no record)"),
-        ("", 84, "Error", FailureKind.HOST_LOST, "(no trace)"),
+        ("", 84, "Error", FailureKind.HOST_LOST, "(exit code 84)"),
     ],
 )
 def test_why_a_host_could_not_begin_is_told(words: str, code: int, reason: str, kind: FailureKind, said: str) -> None:
