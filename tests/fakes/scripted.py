@@ -20,7 +20,8 @@ class Scripted:
     """`Backend` for one driver.
 
     script: attempt → what is seen of it; the last of it for ever.
-    attempts: that were planned. chosen: what the slices that they were planned on avoid. told, forgotten: attempts whose hosts were told to leave, or ended.
+    attempts: that were planned. chosen: what the slices that they were planned on avoid.
+    told, forgotten: attempts whose hosts were told to leave, or ended.
     """
 
     look_seconds = 60.0  # no test lasts so long: what is asked beyond the first look is asked for a reason
