@@ -44,6 +44,8 @@ def family(tmp_path: Path) -> Iterator[Family]:
     )
     assert child.stdout is not None
     grandchild = psutil.Process(int(child.stdout.readline()))
+    while Env.ATTEMPT not in grandchild.environ():  # the kernel shows it a moment after the program has begun
+        pass
     try:
         yield Family(mark=mark, child=child, grandchild=grandchild)
     finally:
