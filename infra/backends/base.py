@@ -25,9 +25,14 @@ class Held:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
-    """This offer cannot be had, however long one waits; `reason` is for people."""
+    """This offer cannot be had, however long one waits.
+
+    reason: for people.
+    is_barred: it is not the slice that is lacking: a right, a name or a policy is in the way of the job itself.
+    """
 
     reason: str
+    is_barred: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

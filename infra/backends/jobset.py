@@ -98,7 +98,7 @@ class JobSetBackend:
             else:
                 why = await jobset_checks.refusal(cluster, pods)
             if why:
-                return Refused(reason=why)
+                return Refused(reason=why, is_barred=True)
             self._accepted = pods
             shape = resolve(offer.accelerator, dialect=attempt.job.dialect)
             avoid = await places_to_avoid(cluster, shape, attempt.job.slices, attempt.avoid, pods.node_selector)

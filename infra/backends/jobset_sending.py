@@ -40,7 +40,8 @@ async def objection(cluster: Kubernetes, jobset: Object) -> Waiting | Refused | 
             return None
         if exc.is_quota:
             return Waiting(reason=f"a quota of namespace {metadata['namespace']!r} allows no JobSet now: {exc.said}")
-        return Refused(reason=f"the cluster does not take JobSet {metadata['name']!r}: {exc.said}")
+        said = f"the cluster does not take JobSet {metadata['name']!r}: {exc.said}"
+        return Refused(reason=said, is_barred=True)
     return None
 
 

@@ -43,7 +43,7 @@ class Holding:
     async def go_without(self, number: int, offer: Offer, answer: Waiting | Refused) -> None:
         """No slice of this offer: never, or not yet."""
         if isinstance(answer, Refused):
-            self.offers.refuse(offer, answer.reason)
+            self.offers.refuse(offer, answer.reason, is_barred=answer.is_barred)
             self._say_refused(number, offer)
         else:
             self.offers.wait_for(offer)

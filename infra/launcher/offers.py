@@ -23,6 +23,7 @@ class Offers:
         self.rehearsed: Mapping[Offer, str] = {}
         self._job, self._clock = job, clock
         self._refused: dict[Offer, str] = {}
+        self._barred: set[Offer] = set()
         self._waiting_for: Offer | None = None
         self._waiting_since = 0.0
 
@@ -35,8 +36,15 @@ class Offers:
         """Seconds since no slice was to be had."""
         return 0.0 if self._waiting_for is None else self._clock() - self._waiting_since
 
-    def refuse(self, offer: Offer, reason: str) -> None:
+    @property
+    def barred(self) -> frozenset[Offer]:
+        """Those of the refused that lack no slice: something is in the way of the job itself."""
+        return frozenset(self._barred)
+
+    def refuse(self, offer: Offer, reason: str, *, is_barred: bool = False) -> None:
         self._refused[offer] = reason
+        if is_barred:
+            self._barred.add(offer)
 
     def wait_for(self, offer: Offer) -> None:
         if self._waiting_for is None:

@@ -101,6 +101,7 @@ class Performer:
             since_last_end=time.time() - (ended[-1].ended or 0.0) if ended else 0.0,
             live=self._live(written),
             refused=self.slice.offers.refused,
+            barred=self.slice.offers.barred,
             held=self.slice.offer,
             waited=self.slice.offers.waited,
             is_stop_asked=written.is_stop_asked,

@@ -46,7 +46,7 @@ class View:
 
     offers: in the job's order. ended: the attempts of this round, oldest first.
     last_number: of any attempt ever. since_last_end: seconds. refused: offers
-    that cannot be had, and why. held: the offer of the slice we have.
+    that cannot be had, and why. barred: those of them that lack no slice. held: the offer of the slice we have.
     """
 
     job: SliceJob
@@ -56,6 +56,7 @@ class View:
     since_last_end: float = 0.0
     live: Live | None = None
     refused: Mapping[Offer, str] = field(default_factory=dict)
+    barred: frozenset[Offer] = frozenset()
     held: Offer | None = None
     waited: float = 0.0
     is_stop_asked: bool = False
@@ -165,7 +166,7 @@ def _waits_too_long(view: View, live: Live, seen: Observation) -> Failure | None
     if seen.waiting is None or (live.waiting_for or 0.0) <= view.job.provision_timeout:
         return None
     message = (
-        f"No slice of {live.accelerator} within {view.job.provision_timeout:.0f} s (provision_timeout): it waited for"
+        f"No slice of {live.accelerator} within {view.job.provision_timeout:.0f} s (provision_timeout):"
         f" {seen.waiting.reason.rstrip('.')}."
     )
     return failure(FailureKind.NO_CAPACITY, message)
@@ -233,7 +234,7 @@ def _after_end(view: View) -> Action:
 def _begin(view: View) -> Action:
     number = view.last_number + 1
     in_vain = _in_vain(view)
-    chosen = capacity.choose(view.offers, view.refused, in_vain)
+    chosen = capacity.choose(view.offers, view.refused, in_vain, view.barred)
     is_good = view.held not in in_vain or view.held == chosen  # after one in vain, another may have its turn
     if view.held is not None and view.held not in view.refused and is_good:
         return Submit(number=number)

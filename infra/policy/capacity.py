@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 
 from prefect_tpu.infra.contract import ExitCode
@@ -19,18 +19,29 @@ AVOID_SECONDS = 1_800.0  # by then a platform has mended or replaced the machine
 MOST_AVOIDED = 8  # more would leave no place to go to
 
 
-def choose(offers: Sequence[Offer], refused: Mapping[Offer, str], in_vain: Sequence[Offer] = ()) -> Offer | Failure:
+def choose(
+    offers: Sequence[Offer],
+    refused: Mapping[Offer, str],
+    in_vain: Sequence[Offer] = (),
+    barred: Set[Offer] = frozenset(),
+) -> Offer | Failure:
     """The first offer that was not refused; those tried `in_vain`, oldest first, come last, in that order.
 
-    Returns a `Failure` that lists why each was refused where none is left.
+    Returns a `Failure` that lists why each was refused where none is left. Where all are `barred`, no slice was
+    lacking: something is in the way of the job itself.
     """
     open_offers = [offer for offer in offers if offer not in refused]
     if not open_offers:
         reasons = [f"{offer.accelerator}: {refused[offer]}" for offer in offers]
-        none = failure(FailureKind.NO_CAPACITY, "No slice is to be had. " + " ".join(reasons), evidence=reasons)
-        return replace(none, advice=REFUSED_ADVICE)
+        return replace(_none(set(offers) <= barred, " ".join(reasons)), advice=REFUSED_ADVICE, evidence=tuple(reasons))
     tried = {offer: position for position, offer in enumerate(in_vain)}
     return min(open_offers, key=lambda offer: (tried.get(offer, -1), offers.index(offer)))
+
+
+def _none(is_barred: bool, reasons: str) -> Failure:
+    if is_barred:
+        return failure(FailureKind.REFUSED, f"The job is not taken. {reasons}")
+    return failure(FailureKind.NO_CAPACITY, f"No slice is to be had. {reasons}")
 
 
 def in_a_row(ended: Sequence[AttemptSummary]) -> tuple[AttemptSummary, ...]:

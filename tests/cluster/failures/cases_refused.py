@@ -134,7 +134,7 @@ CASES = (
         waits_for="nothing",
     ),
     Case(
-        name="no-service-account", title="The ServiceAccount is missing", pods={"service_account": "trainer"}, **ABSENT
+        name="no-service-account", title="The ServiceAccount is missing", pods={"service_account": "trainer"}, **REFUSED
     ),
     Case(name="no-secret", title="A Secret is missing", pods={"secrets": {"TOKEN": "hub/token"}}, **REFUSED),
     Case(
@@ -163,7 +163,7 @@ CASES = (
         title="The Kueue queue does not exist",
         pods={"queue": "nowhere"},
         needs_kueue=True,
-        **ABSENT,
+        **REFUSED,
     ),
     Case(
         name="queue-stopped",
@@ -186,5 +186,5 @@ CASES = (
         is_quick=True,
         needs_kueue=True,
     ),
-    Case(name="rbac", title="RBAC forbids to create JobSets", pods={"cluster": "limited"}, **ABSENT),
+    Case(name="rbac", title="RBAC forbids to create JobSets", pods={"cluster": "limited"}, **REFUSED),
 )

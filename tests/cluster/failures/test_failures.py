@@ -34,4 +34,4 @@ def test_a_failure_has_its_kind_and_its_answer(case: Case, outcome_of: Callable[
 
 def _without_reason(message: str) -> str:
     """What a scheduler says of why it waits changes from look to look, and the recorder looks by itself."""
-    return in_any_run(message).partition("it waited for")[0]
+    return in_any_run(message).partition("(provision_timeout)")[0]

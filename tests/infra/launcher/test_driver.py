@@ -156,7 +156,7 @@ def test_a_slice_that_does_not_come_gives_the_next_offer_its_turn(drive: Callabl
     assert kinds(ended) == ["no_capacity", "succeeded"]
     assert [attempt.accelerator for attempt in ended.result.attempts] == ["v6e-16", "v5e-16"]
     failure = ended.result.attempts[0].failure
-    assert failure is not None and "it waited for 16 chips are in use" in failure.message
+    assert failure is not None and "16 chips are in use" in failure.message
     assert ended.backend.forgotten == [1, 2], "what waits in the cluster is taken out of it"
 
 

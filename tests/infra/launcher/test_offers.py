@@ -45,6 +45,13 @@ def test_what_a_drill_took_is_refused_too(offers_of: Callable[..., Offers]) -> N
     assert offers.refused == {A: "drill stockout@start,host=0: no capacity.", B: "too large."}
 
 
+def test_what_is_barred_is_refused_too(offers_of: Callable[..., Offers]) -> None:
+    offers = offers_of("v6e-16", "cpu")
+    offers.refuse(A, "no permission.", is_barred=True)
+    offers.refuse(B, "too large.")
+    assert (set(offers.refused), offers.barred) == ({A, B}, {A})
+
+
 def test_the_time_waited_runs_until_a_slice_is_had(offers_of: Callable[..., Offers], clock: Clock) -> None:
     offers = offers_of("v6e-16", "cpu")
     offers.wait_for(A)

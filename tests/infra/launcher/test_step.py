@@ -229,9 +229,7 @@ def test_hosts_that_never_left_are_no_success(is_stop_asked: bool, kind: Failure
 def test_a_slice_that_does_not_come_in_time_is_named_with_what_it_waited_for() -> None:
     action = step(view(live=waiting(LONG + 1)))
     assert isinstance(action, Close) and action.failure is not None and action.failure.kind is FailureKind.NO_CAPACITY
-    assert action.failure.message == (
-        "No slice of v6e-16 within 60 s (provision_timeout): it waited for 16 chips in use."
-    )
+    assert action.failure.message == ("No slice of v6e-16 within 60 s (provision_timeout): 16 chips in use.")
 
 
 @pytest.mark.parametrize("is_stop_asked", [True, False])

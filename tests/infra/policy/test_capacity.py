@@ -125,6 +125,14 @@ def test_giving_up_lists_every_reason() -> None:
     assert end.advice.startswith("Waiting does not help"), "what is refused cannot be had however long one waits"
 
 
+def test_where_no_offer_lacks_a_slice_it_is_the_job_that_is_refused() -> None:
+    refused = {A: "no permission.", B: "none left."}
+    kinds = [end.kind for barred in ({A, B}, {A}) if isinstance(end := choose([A, B], refused, barred=barred), Failure)]
+    assert kinds == [FailureKind.REFUSED, FailureKind.NO_CAPACITY]
+    one = choose([A, B], {A: "no permission."}, barred={A})
+    assert one == B
+
+
 @given(offers, st.sets(st.sampled_from([A, B, C])), st.lists(st.sampled_from([A, B, C]), max_size=4))
 @settings(max_examples=60)
 def test_a_refused_offer_is_never_chosen_and_an_open_one_always(
