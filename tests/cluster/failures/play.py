@@ -13,6 +13,7 @@ from typing import TypeVar
 import ours
 import plain
 from case import HOSTS, Case
+from control_plane import Object
 from ours import FIRST, SECOND, Driven
 from recorded import Recording
 from recorder import Change
@@ -24,6 +25,8 @@ from prefect_tpu.infra.job import AttemptSummary
 
 T = TypeVar("T")
 LONGEST_SECONDS = 200.0
+OF_EVERY_SLICE = {"google.com/tpu", "cloud.google.com/gke-spot"}  # taints of nodes that are well
+MAINTENANCE = "cloud.google.com/active-node-maintenance"
 QUICK_SECONDS = 6.0  # of whatever restarts, as JobSet does where a pod failed
 
 
@@ -151,8 +154,17 @@ def _delay(stage: Stage, caused: float, found: Change | None) -> Delay | None:
 def _is_sign(stage: Stage, change: Change) -> bool:
     """Anything that the API server says of this case's pods, jobs and nodes."""
     if change.kind == "node":
-        return change.body["metadata"].get("labels", {}).get(CASE_LABEL) == stage.name
+        is_ours = change.body["metadata"].get("labels", {}).get(CASE_LABEL) == stage.name
+        return is_ours and (change.is_gone or _is_unwell(change.body))
     return change.namespace == stage.name and change.kind in ("pod", "job", "jobset", "workload")
+
+
+def _is_unwell(node: Object) -> bool:
+    """Not a mere heartbeat: it is not ready, is closed by a taint of its own, or is being maintained."""
+    conditions = node.get("status", {}).get("conditions", ())
+    ready = next((found["status"] for found in conditions if found["type"] == "Ready"), "Unknown")
+    taints = {taint["key"] for taint in node["spec"].get("taints", ())} - OF_EVERY_SLICE
+    return ready != "True" or bool(taints) or MAINTENANCE in node["metadata"]["labels"]
 
 
 def in_background(work: Callable[[], T]) -> Future[T]:

@@ -97,7 +97,8 @@ def _lasting(heard: list[Change], base: Object, end: float) -> list[list[Any]]:
     for number, change in enumerate(heard):
         now = Recording(**{**base, **_state(heard[: number + 1])})
         since = {key: since.get(key, change.at) for key in symptom_keys(now)}
-    return [[kind, about, round(end - began, 2)] for (kind, about), began in since.items()]
+    # The launcher may have seen it a moment before this watch did.
+    return [[kind, about, round(max(0.0, end - began), 2)] for (kind, about), began in since.items()]
 
 
 def _is_about(stage: Stage, change: Change) -> bool:
