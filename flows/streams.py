@@ -27,6 +27,8 @@ class HeededStream(io.TextIOBase):
         return len(text)
 
     def flush(self) -> None:
+        if self._stream.closed:  # nothing waits in it; Python itself flushes what it throws away
+            return
         try:
             self._stream.flush()
         except OSError as exc:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import shlex
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from prefect_tpu.flows.streams import HeededStream
 from prefect_tpu.infra import layout
 from prefect_tpu.infra.job import Program, SliceJob
 
@@ -86,6 +88,15 @@ def test_a_full_disk_is_an_error_in_one_line_whichever_command_answers(tmp_path:
     ended = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, timeout=30)
     said = "" if "--json" in words else f"prefect-tpu: {LOST}\n"  # with --json errors go where answers go
     assert (ended.returncode, ended.stderr) == (3, said)
+
+
+def test_a_stream_that_python_throws_away_closed_is_no_error() -> None:
+    under = io.StringIO()
+    over = HeededStream(under, lambda stream, exc: None)
+    under.close()
+    over.flush()
+    over.close()
+    assert over.closed
 
 
 @pytest.mark.parametrize(

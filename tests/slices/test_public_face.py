@@ -155,10 +155,10 @@ def test_a_function_travels_and_a_large_value_is_not_repeated(here: Any) -> None
 def test_a_driver_that_cannot_drive_is_told_where_the_job_was_asked_for(
     here: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("PREFECT_TPU_LOCAL_SLICES", "many")
-    with pytest.raises(prefect_tpu.PlatformError, match="ended before it drove the job(.|\n)*PREFECT_TPU_LOCAL_SLICES"):
+    monkeypatch.setenv("PYTHONHOME", str(here.output / "no-python"))  # heard only by the driver's own Python
+    with pytest.raises(prefect_tpu.PlatformError, match="ended before it drove the job(.|\n)*encodings"):
         prefect_tpu.submit(COUNTER, "cpu", name="count")
-    monkeypatch.delenv("PREFECT_TPU_LOCAL_SLICES")
+    monkeypatch.delenv("PYTHONHOME")
     assert prefect_tpu.attach("count").result().value["total"] == sum(range(20))
 
 
