@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -158,7 +159,8 @@ class Machine:
             process.kill()
         while left := self.left():
             for process in left:
-                process.kill()
+                with contextlib.suppress(psutil.NoSuchProcess):  # it ended since the look
+                    process.kill()
             psutil.wait_procs(left, timeout=1)
 
 
