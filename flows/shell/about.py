@@ -12,7 +12,7 @@ import typer
 
 from prefect_tpu.flows.shell import completion
 from prefect_tpu.flows.shell.exit_status import ExitStatus
-from prefect_tpu.flows.shell.options import IN_CLUSTER, AsJson, Output, spelled_out
+from prefect_tpu.flows.shell.options import IN_CLUSTER, AsJson, Cluster, Output, spelled_out
 from prefect_tpu.infra.errors import UsageError
 
 
@@ -67,15 +67,7 @@ class DoctorOptions:
         list[str] | None,
         typer.Option("--accelerator", "-a", help="Count its slices; again for another.", rich_help_panel=IN_CLUSTER),
     ] = None
-    cluster: Annotated[
-        str | None,
-        typer.Option(
-            metavar="CONTEXT",
-            help="A kubeconfig context, gke://project/location/cluster, or block:NAME.",
-            show_default="the one this runs in, else kubectl's",
-            rich_help_panel=IN_CLUSTER,
-        ),
-    ] = None
+    cluster: Cluster = None
     backend: Annotated[
         str | None,
         typer.Option(

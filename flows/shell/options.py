@@ -34,6 +34,15 @@ Output = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="For scripts: JSON on standard output.")]
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        metavar="CONTEXT",
+        help="A kubeconfig context, gke://project/location/cluster, or block:NAME.",
+        show_default="the one this runs in, else kubectl's",
+        rich_help_panel=IN_CLUSTER,
+    ),
+]
 Name = Annotated[str, typer.Argument(help="Name of the job.", autocompletion=completion.job_names)]
 Timeout = Annotated[
     str | None, typer.Option("--timeout", metavar="DURATION", help="Wait no longer; the exit status is then 124.")
@@ -169,15 +178,7 @@ class JobOptions:
             rich_help_panel=IN_CLUSTER,
         ),
     ] = None
-    cluster: Annotated[
-        str | None,
-        typer.Option(
-            metavar="CONTEXT",
-            help="A kubeconfig context, gke://project/location/cluster, or block:NAME.",
-            show_default="the one this runs in, else kubectl's",
-            rich_help_panel=IN_CLUSTER,
-        ),
-    ] = None
+    cluster: Cluster = None
     backend: Annotated[
         str | None,
         typer.Option(
