@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,15 +14,6 @@ from hypothesis import strategies as st
 
 from prefect_tpu.infra.errors import PlatformError, UsageError
 from prefect_tpu.infra.storage import LocalStorage, open_storage
-
-RACER = """
-import json, sys
-from prefect_tpu.infra.storage import LocalStorage
-storage = LocalStorage(sys.argv[1])
-print("ready", flush=True)
-sys.stdin.readline()
-print(json.dumps([storage.put_if_absent(f"deep/{i}", sys.argv[2].encode() * 5000) for i in range(20)]))
-"""
 
 
 def files(storage: LocalStorage) -> list[str]:
@@ -106,34 +94,6 @@ def test_threads_that_race_have_one_winner_whose_bytes_are_there(storage: LocalS
         (winner,) = (racer for racer in range(8) if wins[racer][i])
         assert storage.get(f"deep/{i}") == b"%d" % winner * 5000
     assert len(files(storage)) == 10
-
-
-def test_processes_that_race_have_one_winner(storage: LocalStorage) -> None:
-    racers = [
-        subprocess.Popen(
-            [sys.executable, "-c", RACER, storage.url, name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        for name in "ab"
-    ]
-    try:
-        for racer in racers:
-            assert racer.stdout and racer.stdout.readline() == "ready\n"
-        wins = [json.loads(out) for out in _released(racers)]
-    finally:
-        for racer in racers:
-            racer.kill()
-            racer.wait()
-    assert all(first != second for first, second in zip(*wins, strict=True))
-    for i in range(20):
-        assert storage.get(f"deep/{i}") == (b"a" if wins[0][i] else b"b") * 5000
-
-
-def _released(racers: list[subprocess.Popen[str]]) -> list[str]:
-    for racer in racers:
-        assert racer.stdin
-        racer.stdin.write("go\n")
-        racer.stdin.flush()
-    return [racer.communicate(timeout=30)[0] for racer in racers]
 
 
 @pytest.mark.parametrize("name", ["", ".", "/", "/etc/passwd", "..", "../x", "a/../../x", "a/..", "./..", "a\0b"])
