@@ -22,6 +22,13 @@ from gcs_corrections import Proxy, Request, Trouble
 _PATIENCE = 20.0
 _PR_SET_PDEATHSIG = 1  # of Linux
 
+# How an answer may be lost, with and without the work being done.
+LOST: list[dict[str, Any]] = [{"code": 0}, {"code": 0, "is_done": True}, {"code": 503}, {"code": 503, "is_done": True}]
+
+
+def is_upload(request: Request) -> bool:
+    return "/upload/" in request.target
+
 
 class Gcs:
     """The fake as a test sees it.

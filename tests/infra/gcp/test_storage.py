@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gcs import Gcs
+from gcs import LOST, Gcs, is_upload
 from google.cloud.storage.retry import DEFAULT_RETRY
 
 from prefect_tpu.infra.buckets import BucketStorage
@@ -19,7 +19,6 @@ from prefect_tpu.infra.gcp.storage import open_bucket
 from prefect_tpu.infra.storage import open_storage
 
 SHORT = DEFAULT_RETRY.with_delay(initial=0.01, maximum=0.02).with_timeout(5.0)
-LOST: list[dict[str, Any]] = [{"code": 0}, {"code": 0, "is_done": True}, {"code": 503}, {"code": 503, "is_done": True}]
 
 
 # Google's client leaves the connections of failed requests to the garbage collector.
@@ -35,10 +34,6 @@ def collected() -> Iterator[None]:
 @pytest.fixture
 def storage(bucket: str) -> BucketStorage:
     return open_bucket(f"{bucket}/job", SHORT)
-
-
-def is_upload(request: Any) -> bool:
-    return "/upload/" in request.target
 
 
 @pytest.mark.parametrize("how", LOST)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gcs import Gcs
+from gcs import LOST, Gcs, is_upload
 
 from prefect_tpu.infra.buckets import BucketStorage
 from prefect_tpu.infra.errors import PlatformError, UsageError
@@ -15,16 +15,11 @@ from prefect_tpu.infra.host.cloud_parts import PART_BYTES
 from prefect_tpu.infra.host.objects import HostObjects, open_bucket
 
 SHORT = Patience(tries=4, first_pause=0.001, longest_pause=0.002)
-LOST: list[dict[str, Any]] = [{"code": 0}, {"code": 0, "is_done": True}, {"code": 503}, {"code": 503, "is_done": True}]
 
 
 @pytest.fixture
 def storage(bucket: str) -> BucketStorage:
     return open_bucket(f"{bucket}/job", SHORT)
-
-
-def is_upload(request: Any) -> bool:
-    return "/upload/" in request.target
 
 
 @pytest.mark.parametrize("how", LOST)
