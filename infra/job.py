@@ -156,7 +156,7 @@ class AttemptSummary:
     """One attempt as people and scripts see it; times are the launcher's clock, in seconds since the epoch.
 
     number: counted from 1 over all rounds.
-    accelerator: the one it ran on.
+    accelerator, cluster, zone: what it ran on, and where, as far as the job had a choice.
     outcome: `succeeded`, or the kind of its failure.
     failure: why it ended without the result.
     first_step, last_step: that any host reported.
@@ -176,6 +176,8 @@ class AttemptSummary:
     saved_step: int | None = None
     instead_of: str | None = None
     places: tuple[str, ...] = ()
+    cluster: str | None = None
+    zone: str | None = None
 
     def to_json(self) -> dict[str, Json]:
         return {**_shallow(self), "failure": self.failure and self.failure.to_json(), "places": list(self.places)}

@@ -31,6 +31,7 @@ class HostPlan:
     hosts: how many there are, over all slices.
     backend: where its hosts are.
     cluster, namespace: of hosts that are pods; the names under which they were sent.
+    zone: that its slices are in, where one was chosen.
     scratch: a folder of each host's own disk, for what its program and its runner tell each other; None where that
         lies in the output.
     platform: `cpu`, `cuda` or `tpu`: what JAX runs on.
@@ -54,6 +55,7 @@ class HostPlan:
     backend: str = "local"
     cluster: str | None = None
     namespace: str | None = None
+    zone: str | None = None
     scratch: str | None = None
     devices_per_host: int
     platform: str

@@ -26,6 +26,11 @@ class PodSettings:
     image: what each host's container runs; it needs Python and whatever the program needs, and nothing of ours.
     cluster: a kubeconfig context, `gke://project/location/cluster`, or None: the cluster this process is in, else the
         kubeconfig's current context.
+    fallback_clusters: where else, in order of preference, where `cluster` has no slice to give.
+    zones: where slices may be, in order of preference; by default wherever the cluster has or makes them.
+    make_pools: make a node pool for each slice and give it back, by the Container API of Google. Else nodes are found,
+        or the cluster makes them: by autoscaling, auto-provisioning or a queue.
+    node_service_account: with `make_pools`, whose rights the nodes have, as an email address; by default the project's.
     namespace: where the objects are made.
     python: the interpreter in the image.
     service_account: whose rights the program has.
@@ -45,6 +50,10 @@ class PodSettings:
 
     image: str
     cluster: str | None = None
+    fallback_clusters: tuple[str, ...] = ()
+    zones: tuple[str, ...] = ()
+    make_pools: bool = False
+    node_service_account: str | None = None
     namespace: str = "default"
     python: str = "python3"
     service_account: str | None = None

@@ -118,9 +118,13 @@ class Cause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """No slice yet: what the job waits for, in a person's words."""
+    """No slice yet: what the job waits for, in a person's words.
+
+    is_dry: the platform has none of it now, as in a stockout, so another offer may have its turn meanwhile.
+    """
 
     reason: str
+    is_dry: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -127,11 +127,15 @@ class JobSetBackend:
         target = jobset_plan.target(handle)
         async with (
             Kubernetes(target.cluster) as cluster,
-            Watching(cluster, target, LOOK_SECONDS) as watching,
+            self.watching(cluster, target) as watching,
             aclosing(watching.snapshots()) as snapshots,
         ):
             async for seen in snapshots:
                 yield seen
+
+    def watching(self, cluster: Kubernetes, target: jobset_plan.Target) -> Watching:
+        """How `observe` watches an attempt."""
+        return Watching(cluster, target, LOOK_SECONDS)
 
     async def logs(
         self, handle: Handle, hosts: tuple[int, ...] | None = None, follow: bool = False, tail: int | None = None

@@ -60,6 +60,7 @@ class Watching:
         self._taken: dict[str, str] = {}
         self._workload: WorkloadFacts | None = None
         self._since: dict[tuple[str, str], float] = {}
+        self.lasting: Mapping[tuple[str, str], float] = {}  # seconds of each symptom, at the newest snapshot
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._changed, self._is_known, self._knows_nodes = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._looked_at: frozenset[str] = frozenset()  # the pods whose end was known when the output was read last
@@ -118,7 +119,8 @@ class Watching:
         now = time.monotonic()
         keys = {found.key for found in symptoms(facts)}
         self._since = {key: self._since.get(key, now) for key in keys}
-        return view(facts, {key: now - since for key, since in self._since.items()})
+        self.lasting = {key: now - since for key, since in self._since.items()}
+        return view(facts, self.lasting)
 
     def _facts(self) -> Facts:
         jobset = self._jobset()

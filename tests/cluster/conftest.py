@@ -28,7 +28,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -38,10 +38,21 @@ sys.path.append(str(Path(__file__).parent))  # tests are no package; these modul
 
 from cluster import PREFIX, Cluster, running_cluster, sweep  # noqa: E402
 from control_plane import ApiError, quick_folder  # noqa: E402
+from state_of import told  # noqa: E402
 
 PATIENCE = 180.0  # seconds until what was waited for counts as missing; a busy machine takes long
 LOOK_SECONDS = 0.05
 T = TypeVar("T")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A test that failed is told with what the cluster says: it is gone when anybody reads of it."""
+    report = yield
+    found = getattr(item, "funcargs", {}).get("cluster")
+    if report.failed and report.when == "call" and isinstance(found, Cluster):
+        report.sections.append(("the cluster", told(found)))
+    return report
 
 
 @pytest.fixture(scope="session")

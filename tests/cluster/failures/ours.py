@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +16,9 @@ from stage import Stage
 from prefect_tpu.infra import contract, layout
 from prefect_tpu.infra.backends.base import Handle
 from prefect_tpu.infra.backends.jobset import JobSetBackend
+from prefect_tpu.infra.backends.jobset_plan import Target
+from prefect_tpu.infra.backends.jobset_watch import Watching
+from prefect_tpu.infra.gcp.kubernetes import Kubernetes
 from prefect_tpu.infra.job import JobResult, SliceJob
 from prefect_tpu.infra.pods import PodSettings
 from prefect_tpu.infra.request import Request, prepare
@@ -42,11 +45,15 @@ fi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Closing:
-    """The moment at which the launcher had its verdict on an attempt. `outputs`: host → file → content."""
+    """The moment at which the launcher had its verdict on an attempt.
+
+    lasting: seconds of each symptom, by its kind and what it is about. outputs: host → file → content.
+    """
 
     at: float
     attempt: int
     seen: Observation | None
+    lasting: Mapping[tuple[str, str], float]
     outputs: dict[str, dict[str, object]]
 
 
@@ -59,6 +66,11 @@ class Watched(JobSetBackend):
         self.seen: dict[int, Observation] = {}
         self.closings: list[Closing] = []
         self.stops: list[int] = []
+        self._watches: dict[int, Watching] = {}
+
+    def watching(self, cluster: Kubernetes, target: Target) -> Watching:
+        self._watches[target.attempt] = super().watching(cluster, target)
+        return self._watches[target.attempt]
 
     async def observe(self, handle: Handle) -> AsyncGenerator[Observation, None]:
         async with aclosing(super().observe(handle)) as snapshots:
@@ -72,8 +84,16 @@ class Watched(JobSetBackend):
 
     async def forget(self, handle: Handle) -> None:
         number = int(handle["attempt"])
-        at, outputs = time.monotonic(), _outputs(self._storage, number)
-        self.closings.append(Closing(at=at, attempt=number, seen=self.seen.get(number), outputs=outputs))
+        watch = self._watches.get(number)
+        self.closings.append(
+            Closing(
+                at=time.monotonic(),
+                attempt=number,
+                seen=self.seen.get(number),
+                lasting=watch.lasting if watch else {},
+                outputs=_outputs(self._storage, number),
+            )
+        )
         await super().forget(handle)
 
 

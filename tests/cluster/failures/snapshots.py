@@ -6,12 +6,11 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any
 
 from cluster import CLONE
 from control_plane import Object
 from ours import FIRST, Driven
-from recorded import Recording, symptom_keys
+from recorded import Recording
 from recorder import Change
 from stage import CASE_LABEL, Stage
 
@@ -42,19 +41,20 @@ def snapshot(stage: Stage, driven: Driven) -> Recording:
     """Of the first attempt, when the launcher had its verdict."""
     closing = next(closing for closing in driven.closings if closing.attempt == 1)
     heard = _before(stage, closing.at)
-    base = _clean(
+    lasting = [[kind, about, round(seconds, 2)] for (kind, about), seconds in closing.lasting.items()]
+    content = _clean(
         {
             "job": json.loads(driven.job.to_json()),
             "hosts": HOSTS,
             "was_told_to_stop": 1 in driven.stops,
             "outputs": closing.outputs,
             "taken": _taken(stage, closing.at),
+            "lasting": lasting,
             **_state(heard),
         },
         stage,
     )
-    lasting = _lasting(heard, base, closing.at)
-    return Recording(**base, lasting=lasting)
+    return Recording(**content)
 
 
 def _before(stage: Stage, verdict: float) -> list[Change]:
@@ -89,16 +89,6 @@ def _taken(stage: Stage, verdict: float) -> dict[str, str]:
     others = [change.body for change in pods.values() if not change.is_gone and not change.name.startswith(FIRST)]
     held = {str(pod["spec"].get("nodeName")): holder_of(pod) for pod in others}
     return {node: who for node, who in held.items() if node in stage.nodes and who}
-
-
-def _lasting(heard: list[Change], base: Object, end: float) -> list[list[Any]]:
-    """How long each symptom had lasted without a pause: looked at again at every moment at which something was told."""
-    since: dict[tuple[str, str], float] = {}
-    for number, change in enumerate(heard):
-        now = Recording(**{**base, **_state(heard[: number + 1])})
-        since = {key: since.get(key, change.at) for key in symptom_keys(now)}
-    # The launcher may have seen it a moment before this watch did.
-    return [[kind, about, round(max(0.0, end - began), 2)] for (kind, about), began in since.items()]
 
 
 def _is_about(stage: Stage, change: Change) -> bool:

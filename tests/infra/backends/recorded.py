@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from prefect_tpu.infra.backends import jobset_reading as reading
 from prefect_tpu.infra.backends.jobset_facts import Facts, OutputFacts
-from prefect_tpu.infra.backends.jobset_symptoms import symptoms
 from prefect_tpu.infra.backends.jobset_view import view
 from prefect_tpu.infra.contract import HostRecord
 from prefect_tpu.infra.errors import Failure
@@ -90,11 +89,6 @@ class Recording:
         action = step(View(job=job, offers=offers, last_number=1, live=live, is_stop_asked=self.was_told_to_stop))
         assert isinstance(action, Close), f"the launcher would {action}"
         return action.failure
-
-
-def symptom_keys(recording: Recording) -> Iterable[tuple[str, str]]:
-    """Of what is wrong at this moment."""
-    return {found.key for found in symptoms(recording.facts())}
 
 
 def read(path: Path) -> tuple[Recording | None, Object]:
