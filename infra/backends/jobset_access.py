@@ -46,7 +46,7 @@ def stranger(namespace: str, usual: str) -> Check:
     return fail(
         NAME,
         f"nothing of what jobs need is allowed to you in namespace {namespace!r}",
-        f"Name another one with --namespace{other}, or have the role of deployments/rbac.yaml bound to you there.",
+        f"Name another one with --namespace{other}, or have the role of deployments/gke/rbac.yaml bound to you there.",
     )
 
 
@@ -56,5 +56,5 @@ def judged(grant: Grant, denied: Sequence[str], namespace: str | None, *, is_nee
     where = f"in namespace {namespace!r}" if namespace else "of the whole cluster"
     found = f"no {', '.join(denied)} of {what} {where}: wanted so that {grant.reason}"
     file = "rbac.yaml" if namespace else "rbac-cluster.yaml"
-    advice = f"Ask whoever administers the cluster for the rule of deployments/{file}."
+    advice = f"Ask whoever administers the cluster for the rule of deployments/gke/{file}."
     return fail(NAME, found, advice) if is_needed else warn(NAME, found, f"Jobs run without it. {advice}")

@@ -76,7 +76,7 @@ async def _slices(cluster: Kubernetes, accelerator: str) -> list[Check]:
         nodes = await cluster.list_all(Selection(resource=NODES, labels=with_labels(chip_labels(shape))))
     except Forbidden:
         found = "nodes may not be looked at, so slices cannot be counted"
-        return [warn(f"slices of {accelerator}", found, "Jobs run without it. See deployments/rbac-cluster.yaml.")]
+        return [warn(f"slices of {accelerator}", found, "Jobs run without it. See deployments/gke/rbac-cluster.yaml.")]
     slices = slices_of(shape.hosts, map(read_node, nodes), await _taken(cluster))
     return [judged(accelerator, slices, wants_spot=shape.capacity == "spot")]
 

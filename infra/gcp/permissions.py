@@ -1,6 +1,6 @@
 """What must whoever drives jobs be allowed to do in a cluster? One table: for the role, the check and the page.
 
-`deployments/rbac.yaml` grants it, `prefect-tpu doctor --cluster` asks for it verb by verb, and no other place names
+`deployments/gke/rbac.yaml` grants it, `prefect-tpu doctor --cluster` asks for it verb by verb, and no other place names
 a verb.
 """
 

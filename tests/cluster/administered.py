@@ -51,7 +51,7 @@ def write_kubeconfig(cluster: Cluster, path: Path) -> Path:
 
 def _apply(cluster: Cluster, file: str) -> None:
     """As `kubectl apply --namespace` does."""
-    for document in yaml.safe_load_all((CLONE / "deployments" / file).read_text()):
+    for document in yaml.safe_load_all((CLONE / "deployments/gke" / file).read_text()):
         version, kind = document["apiVersion"], document["kind"]
         root = f"/apis/{version}" if "/" in version else f"/api/{version}"
         where = "" if kind == "ClusterRole" else f"/namespaces/{NAMESPACE}"

@@ -1,4 +1,4 @@
-"""`deployments/rbac.yaml` is enough to drive jobs, nothing of it is too much, and the doctor names what is missing."""
+"""`deployments/gke/rbac.yaml` is enough to drive jobs, none of it is too much, the doctor names what is missing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from prefect_tpu.infra.gcp.permissions import CHECKING, DRIVING, QUEUEING, Grant
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
 
-DEPLOYMENTS = Path(__file__).parents[2] / "deployments"
+DEPLOYMENTS = Path(__file__).parents[2] / "deployments/gke"
 PATIENCE = 90.0
 IMAGE = "python-with-bucket"
 PLURALS = {"ServiceAccount": "serviceaccounts", "Role": "roles", "RoleBinding": "rolebindings"}

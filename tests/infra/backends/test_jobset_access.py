@@ -12,7 +12,7 @@ def test_a_missing_verb_of_the_role_is_a_failure() -> None:
     check = judged(logs, ["get"], "ml", is_needed=True)
     assert check.verdict is Verdict.FAIL
     assert check.found == "no get of pods/log in namespace 'ml': wanted so that logs are followed"
-    assert "deployments/rbac.yaml" in check.advice
+    assert "deployments/gke/rbac.yaml" in check.advice
 
 
 def test_what_is_only_good_to_have_is_a_warning() -> None:

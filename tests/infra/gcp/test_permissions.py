@@ -10,7 +10,7 @@ import yaml
 from prefect_tpu.infra.gcp import permissions
 from prefect_tpu.infra.gcp.permissions import CHECKING, DRIVING, LOOKING, QUEUEING
 
-DEPLOYMENTS = Path(__file__).parents[3] / "deployments"
+DEPLOYMENTS = Path(__file__).parents[3] / "deployments/gke"
 
 
 def documents(name: str) -> list[dict[str, Any]]:
