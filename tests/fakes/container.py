@@ -1,0 +1,135 @@
+"""A fake of Google's Container API: node pools by REST on loopback, whose nodes come into being where there are any.
+
+    with container.running(machines=cluster.kubelet) as google:
+        google.add_cluster("projects/p/locations/us-east5/clusters/c", zones=("us-east5-a", "us-east5-b"))
+        google.dry(zone="us-east5-a")                          # no capacity there
+        …                                                      # with google.environment set
+
+It answers as `google.cloud.container_v1` asks and expects, refuses what Google refuses (`container_rules`), allows one
+operation per cluster at a time, and ends them with an error where `container_world` says so. Without `machines` pools
+have no nodes.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from container_engine import Engine, Machines, NoMachines, Pool
+from container_server import Request, Server, Trouble
+from container_world import Dry, Failure, World
+from google.cloud.container_v1 import Cluster, NodePool
+
+OVERRIDE = "CLOUDSDK_API_ENDPOINT_OVERRIDES_CONTAINER"
+
+
+class Google:
+    """The fake as a test sees it. url: what the override is set to. world: all that a test can say of it."""
+
+    def __init__(self, server: Server) -> None:
+        self._server, self._engine = server, server.engine
+        self.world: World = server.engine.world
+        self.url = f"http://127.0.0.1:{server.server_port}"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a process needs to know to take the fake for Google."""
+        return {OVERRIDE: self.url}
+
+    @property
+    def asked(self) -> list[Request]:
+        """All requests so far."""
+        return list(self._server.asked)
+
+    @property
+    def errors(self) -> list[str]:
+        """What went wrong where nodes are made; empty at the end of a good test."""
+        return list(self._engine.errors)
+
+    @property
+    def pools(self) -> dict[str, NodePool]:
+        """All pools by their full name, as the API has them."""
+        with self._engine.lock:
+            return {name: NodePool(pool.message) for name, pool in self._engine.pools.items()}
+
+    def nodes_of(self, pool: str) -> list[str]:
+        """The names of a pool's nodes; `pool` is its full name, or the end of it."""
+        with self._engine.lock:
+            return list(self._pool(pool).nodes)
+
+    def add_cluster(
+        self, name: str, zones: tuple[str, ...] = (), endpoint: str = "", authority: bytes = b"", **more: Any
+    ) -> None:
+        """A cluster that is RUNNING. zones: where it may have nodes, by default its own, or three of its region.
+
+        endpoint, authority: host and port of its API server, and the certificate that it is known by (PEM).
+        """
+        location, short = name.split("/")[3], name.rpartition("/")[2]
+        is_zonal = location.count("-") == 2
+        places = zones or ((location,) if is_zonal else tuple(f"{location}-{letter}" for letter in "abc"))
+        cluster = Cluster(
+            name=short,
+            location=location,
+            locations=places,
+            status=Cluster.Status.RUNNING,
+            endpoint=endpoint,
+            self_link=f"https://container.googleapis.com/v1/{name}",
+            current_master_version="1.34.3-gke.1318000",
+            master_auth={"cluster_ca_certificate": base64.b64encode(authority).decode()},
+            **more,
+        )
+        with self._engine.lock:
+            self._engine.clusters[name] = cluster
+
+    def add_pool(self, cluster: str, pool: NodePool) -> None:
+        """A pool that is there without anybody having asked us: somebody else's, or in ERROR."""
+        name = f"{cluster}/nodePools/{pool.name}"
+        with self._engine.lock:
+            self._engine.pools[name] = Pool(name=name, cluster=cluster, message=pool)
+
+    def dry(self, **where: Any) -> Dry:
+        """No capacity; see `Dry`. End it by `wet`."""
+        dry = Dry(**where)
+        with self._engine.lock:
+            self.world.dry.append(dry)
+        return dry
+
+    def wet(self) -> None:
+        """There is capacity everywhere again."""
+        with self._engine.lock:
+            self.world.dry.clear()
+
+    def fail(self, code: str, condition: str, message: str, machine: str = "*") -> None:
+        """The next operation that makes a pool of such machines ends with this error, and its pool in ERROR."""
+        with self._engine.lock:
+            failure = Failure(code=code, condition=condition, message=message)
+            self.world.failures.setdefault(machine, []).append(failure)
+
+    def reclaim(self, pool: str) -> None:
+        """Take a pool's spot machines back; Google makes the slice again as a whole once it can."""
+        with self._engine.lock:
+            self._engine.reclaim(self._pool(pool).name)
+
+    @contextmanager
+    def trouble(self, **how: Any) -> Iterator[Trouble]:
+        """Requests go wrong in the block; see `Trouble`."""
+        trouble = Trouble(**{"strikes": lambda request: True, **how})
+        self._server.troubles.append(trouble)
+        try:
+            yield trouble
+        finally:
+            self._server.troubles.remove(trouble)
+
+    def _pool(self, name: str) -> Pool:
+        found = [pool for full, pool in self._engine.pools.items() if full == name or full.endswith(f"/{name}")]
+        assert found, f"there is no pool {name}"
+        return found[0]
+
+
+@contextmanager
+def running(machines: Machines | None = None, world: World | None = None, port: int = 0) -> Iterator[Google]:
+    """The fake; gone at the end."""
+    with Server(Engine(world or World(), machines or NoMachines()), port) as server:
+        yield Google(server)
