@@ -9,7 +9,9 @@ from prefect_tpu.infra.errors import UsageError
 
 _GKE = "gke://"
 _PROJECT = r"[a-z0-9.:-]+"  # a domain may stand before the project, as in example.com:research
-_GKE_PARTS = re.compile(rf"(?P<project>{_PROJECT})/(?P<location>[a-z]+-[a-z]+[0-9]+(-[a-z])?)/(?P<cluster>[a-z0-9-]+)")
+_LOCATION = r"[a-z]+-[a-z]+[0-9]+(-[a-z])?"
+_GKE_PARTS = re.compile(rf"(?P<project>{_PROJECT})/(?P<location>{_LOCATION})/(?P<cluster>[a-z0-9-]+)")
+_GCLOUD_CONTEXT = re.compile(rf"gke_(?P<project>{_PROJECT})_(?P<location>{_LOCATION})_(?P<cluster>[a-z0-9-]+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +51,13 @@ class ClusterName:
             f"Cluster {text!r} is not the name of one: give a kubeconfig context, or {_GKE}project/location/cluster"
             f" such as {_GKE}my-project/us-east5-a/training."
         )
+
+    @property
+    def place(self) -> GkeCluster | None:
+        """Where in Google Cloud it is, as far as its name says: gcloud names the contexts that it writes by it too."""
+        if self.gke is None and (parts := _GCLOUD_CONTEXT.fullmatch(self.context or "")):
+            return GkeCluster(project=parts["project"], location=parts["location"], cluster=parts["cluster"])
+        return self.gke
 
     def __str__(self) -> str:
         if self.gke is not None:

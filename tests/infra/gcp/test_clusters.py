@@ -42,3 +42,20 @@ def test_what_is_no_name_is_refused_with_an_example(text: str) -> None:
 
 def test_the_container_api_s_name_of_a_cluster() -> None:
     assert RESEARCH.resource_name == "projects/research/locations/us-east5-a/clusters/training"
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        (
+            "gke://research/us-east5-a/training",
+            GkeCluster(project="research", location="us-east5-a", cluster="training"),
+        ),
+        ("gke_research_us-east5_training", GkeCluster(project="research", location="us-east5", cluster="training")),
+        ("gke_research_training", None),
+        ("training", None),
+        (None, None),
+    ],
+)
+def test_where_in_google_cloud_a_cluster_is_its_name_may_say(text: str | None, place: GkeCluster | None) -> None:
+    assert ClusterName.parse(text).place == place
