@@ -10,6 +10,7 @@ from typing import Any
 from control_plane.authority import Authority, KeyPair
 
 # What a GKE control plane runs for batch workloads; everything that is not named here stays off.
+LOOK_AGAIN_SECONDS = 20
 CONTROLLERS = (
     "job-controller",
     "garbage-collector-controller",  # owner references: JobSet, Job, Pod
@@ -33,8 +34,8 @@ class Pace:
     toleration_seconds: until pods of such a node are deleted; 300 in a real cluster.
     """
 
-    node_grace_seconds: int = 12
-    toleration_seconds: int = 2
+    node_grace_seconds: int = 30
+    toleration_seconds: int = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,8 +134,13 @@ def kube_controller_manager(site: Site) -> list[str]:
 
 
 def kube_scheduler(site: Site) -> list[str]:
-    """The scheduler; what it is told lies in a file, see `scheduler_configuration`."""
-    return [f"--config={site.folder}/kube-scheduler.yaml", *_health(site, "kube-scheduler")]
+    """The scheduler; what it is told lies in a file, see `scheduler_configuration`.
+
+    It looks again at a pod that had no place when something changed, and in any case after some time: five minutes in a
+    real cluster, longer than a test waits.
+    """
+    again = f"--pod-max-in-unschedulable-pods-duration={LOOK_AGAIN_SECONDS}s"
+    return [f"--config={site.folder}/kube-scheduler.yaml", again, *_health(site, "kube-scheduler")]
 
 
 def scheduler_configuration(site: Site) -> dict[str, Any]:

@@ -17,7 +17,7 @@ CASE_LABEL = "tests.prefect-tpu/case"
 NODES = "/api/v1/nodes"
 INDEX = "batch.kubernetes.io/job-completion-index"
 MAINTENANCE = ("cloud.google.com/active-node-maintenance", "cloud.google.com/scheduled-maintenance-time")
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 120.0
 LOOK_SECONDS = 0.05
 T = TypeVar("T")
 
