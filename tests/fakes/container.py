@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from container_engine import Engine, Machines, NoMachines, Pool
+from container_pools import Machines, NoMachines, Pool, Pools
 from container_server import Request, Server, Trouble
 from container_world import Dry, Failure, World
 from google.cloud.container_v1 import Cluster, NodePool
@@ -29,8 +29,8 @@ class Google:
     """The fake as a test sees it. url: what the override is set to. world: all that a test can say of it."""
 
     def __init__(self, server: Server) -> None:
-        self._server, self._engine = server, server.engine
-        self.world: World = server.engine.world
+        self._server, self._pools = server, server.pools
+        self.world: World = server.pools.world
         self.url = f"http://127.0.0.1:{server.server_port}"
 
     @property
@@ -46,17 +46,17 @@ class Google:
     @property
     def errors(self) -> list[str]:
         """What went wrong where nodes are made; empty at the end of a good test."""
-        return list(self._engine.errors)
+        return list(self._pools.clock.errors)
 
     @property
     def pools(self) -> dict[str, NodePool]:
         """All pools by their full name, as the API has them."""
-        with self._engine.lock:
-            return {name: NodePool(pool.message) for name, pool in self._engine.pools.items()}
+        with self._pools.clock.lock:
+            return {name: NodePool(pool.message) for name, pool in self._pools.all.items()}
 
     def nodes_of(self, pool: str) -> list[str]:
         """The names of a pool's nodes; `pool` is its full name, or the end of it."""
-        with self._engine.lock:
+        with self._pools.clock.lock:
             return list(self._pool(pool).nodes)
 
     def add_cluster(
@@ -80,37 +80,37 @@ class Google:
             master_auth={"cluster_ca_certificate": base64.b64encode(authority).decode()},
             **more,
         )
-        with self._engine.lock:
-            self._engine.clusters[name] = cluster
+        with self._pools.clock.lock:
+            self._pools.clusters[name] = cluster
 
     def add_pool(self, cluster: str, pool: NodePool) -> None:
         """A pool that is there without anybody having asked us: somebody else's, or in ERROR."""
         name = f"{cluster}/nodePools/{pool.name}"
-        with self._engine.lock:
-            self._engine.pools[name] = Pool(name=name, cluster=cluster, message=pool)
+        with self._pools.clock.lock:
+            self._pools.all[name] = Pool(name=name, message=pool)
 
     def dry(self, **where: Any) -> Dry:
         """No capacity; see `Dry`. End it by `wet`."""
         dry = Dry(**where)
-        with self._engine.lock:
+        with self._pools.clock.lock:
             self.world.dry.append(dry)
         return dry
 
     def wet(self) -> None:
         """There is capacity everywhere again."""
-        with self._engine.lock:
+        with self._pools.clock.lock:
             self.world.dry.clear()
 
     def fail(self, code: str, condition: str, message: str, machine: str = "*") -> None:
         """The next operation that makes a pool of such machines ends with this error, and its pool in ERROR."""
-        with self._engine.lock:
+        with self._pools.clock.lock:
             failure = Failure(code=code, condition=condition, message=message)
             self.world.failures.setdefault(machine, []).append(failure)
 
     def reclaim(self, pool: str) -> None:
         """Take a pool's spot machines back; Google makes the slice again as a whole once it can."""
-        with self._engine.lock:
-            self._engine.reclaim(self._pool(pool).name)
+        with self._pools.clock.lock:
+            self._pools.reclaim(self._pool(pool).name)
 
     @contextmanager
     def trouble(self, **how: Any) -> Iterator[Trouble]:
@@ -123,7 +123,7 @@ class Google:
             self._server.troubles.remove(trouble)
 
     def _pool(self, name: str) -> Pool:
-        found = [pool for full, pool in self._engine.pools.items() if full == name or full.endswith(f"/{name}")]
+        found = [pool for full, pool in self._pools.all.items() if full == name or full.endswith(f"/{name}")]
         assert found, f"there is no pool {name}"
         return found[0]
 
@@ -131,5 +131,5 @@ class Google:
 @contextmanager
 def running(machines: Machines | None = None, world: World | None = None, port: int = 0) -> Iterator[Google]:
     """The fake; gone at the end."""
-    with Server(Engine(world or World(), machines or NoMachines()), port) as server:
+    with Server(Pools(world or World(), machines or NoMachines()), port) as server:
         yield Google(server)

@@ -257,6 +257,17 @@ def _reservation(asked: Asked) -> str | None:
 
 
 @_rule
+def _account(asked: Asked) -> str | None:
+    account = asked.pool.config.service_account or "default"
+    if account not in asked.world.accounts:
+        return None
+    return (
+        f'The user does not have access to service account "{account}". Ask a project owner to grant you the'
+        " iam.serviceAccountUser role on the service account."
+    )
+
+
+@_rule
 def _disk(asked: Asked) -> str | None:
     disk = asked.pool.config.disk_type or asked.pool.config.boot_disk.disk_type
     if asked.machine.wants_hyperdisk and disk.startswith("pd-"):

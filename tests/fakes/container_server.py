@@ -1,4 +1,4 @@
-"""The Container API by REST: requests to the engine's questions, answers as Google writes them."""
+"""The Container API by REST: requests to what is asked of the pools, answers as Google writes them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from container_engine import Engine
-from container_errors import Refused, denied, invalid, not_found
-from container_world import PERMISSIONS
+from container_errors import Refused, invalid, not_found
+from container_pools import Pools
 from google.cloud import container_v1 as api
 from google.protobuf import json_format
 
@@ -78,16 +77,16 @@ class Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128
 
-    def __init__(self, engine: Engine, port: int = 0) -> None:
+    def __init__(self, pools: Pools, port: int = 0) -> None:
         super().__init__(("127.0.0.1", port), _Handler)
-        self.engine = engine
+        self.pools = pools
         self.asked: list[Request] = []
         self.troubles: list[Trouble] = []
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self.serve_forever, name="fake-container-http", daemon=True)
 
     def __enter__(self) -> Server:
-        self.engine.start()
+        self.pools.clock.start()
         self._thread.start()
         return self
 
@@ -95,7 +94,7 @@ class Server(ThreadingHTTPServer):
         self.shutdown()
         self._thread.join()
         self.server_close()
-        self.engine.stop()
+        self.pools.clock.stop()
 
     def answer(self, request: Request) -> tuple[int, dict[str, Any]] | None:
         """Status and body; None breaks the connection."""
@@ -108,12 +107,11 @@ class Server(ThreadingHTTPServer):
         return _broken(trouble) if trouble else answer
 
     def _done(self, request: Request) -> tuple[int, dict[str, Any]]:
-        engine = self.engine
+        pools = self.pools
         try:
-            with engine.lock:
-                if (permission := PERMISSIONS[request.called]) in engine.world.denied:
-                    raise denied(permission, request.name.partition("/nodePools/")[0])
-                return 200, _written(_VERBS[request.called](engine, request), request)
+            with pools.clock.lock:
+                pools.world.check(request.called, request.name)
+                return 200, _written(_VERBS[request.called](pools, request), request)
         except Refused as refused:
             return refused.http, refused.body
 
@@ -141,49 +139,39 @@ def _written(message: Any, request: Request) -> dict[str, Any]:
     return json_format.MessageToDict(pb, use_integers_for_enums=request.are_enums_numbers)
 
 
-def _get_cluster(engine: Engine, request: Request) -> Any:
-    return engine.described(_as_locations(request.name))
-
-
-def _list_clusters(engine: Engine, request: Request) -> Any:
-    found = [engine.described(name) for name in engine.clusters if _is_in(name, request.name)]
+def _list_clusters(pools: Pools, request: Request) -> Any:
+    found = [pools.described(name) for name in pools.clusters if _is_in(name, request.name)]
     return api.ListClustersResponse(clusters=found)
 
 
-def _is_in(name: str, location: str) -> bool:
-    place = location.rpartition("/")
-    return name.startswith(f"{location}/") or (place[2] == "-" and name.startswith(f"{place[0]}/"))
-
-
-def _list_operations(engine: Engine, request: Request) -> Any:
-    found = [work.message for name, work in engine.work.items() if _is_in(name, request.name)]
+def _list_operations(pools: Pools, request: Request) -> Any:
+    found = [message for name, message in pools.operations.messages.items() if _is_in(name, request.name)]
     return api.ListOperationsResponse(operations=found)
 
 
-def _get_operation(engine: Engine, request: Request) -> Any:
-    if request.name not in engine.work:
-        raise not_found(request.name)
-    return engine.work[request.name].message
+def _is_in(name: str, location: str) -> bool:
+    """Whether it lies there; `-` is every location."""
+    return name.startswith(f"{location}/".removesuffix("-/"))
 
 
-def _create(engine: Engine, request: Request) -> Any:
-    return engine.create(request.name, _read(request, api.CreateNodePoolRequest).node_pool)
+def _create(pools: Pools, request: Request) -> Any:
+    return pools.create(request.name, _read(request, api.CreateNodePoolRequest).node_pool)
 
 
-def _set_size(engine: Engine, request: Request) -> Any:
-    return engine.resize(request.name, _read(request, api.SetNodePoolSizeRequest).node_count)
+def _set_size(pools: Pools, request: Request) -> Any:
+    return pools.resize(request.name, _read(request, api.SetNodePoolSizeRequest).node_count)
 
 
-def _set_autoscaling(engine: Engine, request: Request) -> Any:
+def _set_autoscaling(pools: Pools, request: Request) -> Any:
     wanted = _read(request, api.SetNodePoolAutoscalingRequest).autoscaling
 
     def change(pool: api.NodePool) -> None:
         pool.autoscaling = wanted
 
-    return engine.change(request.name, change)
+    return pools.change(request.name, change)
 
 
-def _update(engine: Engine, request: Request) -> Any:
+def _update(pools: Pools, request: Request) -> Any:
     wanted = _read(request, api.UpdateNodePoolRequest)
 
     def change(pool: api.NodePool) -> None:
@@ -194,24 +182,20 @@ def _update(engine: Engine, request: Request) -> Any:
         if wanted.locations:
             pool.locations = wanted.locations
 
-    return engine.change(request.name, change)
+    return pools.change(request.name, change)
 
 
-def _as_locations(name: str) -> str:
-    return name.replace("/zones/", "/locations/")
-
-
-_VERBS: dict[str, Callable[[Engine, Request], Any]] = {
-    "clusters.get": _get_cluster,
+_VERBS: dict[str, Callable[[Pools, Request], Any]] = {
+    "clusters.get": lambda pools, request: pools.described(request.name),
     "clusters.list": _list_clusters,
-    "nodePools.list": lambda engine, request: api.ListNodePoolsResponse(node_pools=engine.pools_of(request.name)),
-    "nodePools.get": lambda engine, request: engine.pool(request.name).message,
+    "nodePools.list": lambda pools, request: api.ListNodePoolsResponse(node_pools=pools.of(request.name)),
+    "nodePools.get": lambda pools, request: pools.get(request.name).message,
     "nodePools.create": _create,
     "nodePools.update": _update,
-    "nodePools.delete": lambda engine, request: engine.delete(request.name),
+    "nodePools.delete": lambda pools, request: pools.delete(request.name),
     "nodePools.setSize": _set_size,
     "nodePools.setAutoscaling": _set_autoscaling,
-    "operations.get": _get_operation,
+    "operations.get": lambda pools, request: pools.operations.get(request.name),
     "operations.list": _list_operations,
 }
 
@@ -233,7 +217,9 @@ class _Handler(BaseHTTPRequestHandler):
             return
         called, match = found[0]
         numbers = "enum-encoding=int" in dict(parse_qsl(url.query)).get("$alt", "")
-        request = Request(called=called, name=_as_locations(match["name"]), body=body, are_enums_numbers=numbers)
+        request = Request(
+            called=called, name=match["name"].replace("/zones/", "/locations/"), body=body, are_enums_numbers=numbers
+        )
         if answer := self.server.answer(request):
             self._send(*answer)
         else:

@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 
+from container_errors import Refused, denied
 from container_machines import find
 from container_nodes import capacity_kind
 from google.cloud.container_v1 import NodePool
@@ -91,8 +92,9 @@ class World:
 
     chips: machine family (`ct6e`) or `*` → how many chips may be in use at once. is_quota_early: whether a lack of
     quota is the answer to the request, rather than the operation's end.
-    denied: permissions that nobody has. policies: workload policy → topology. reservations: those that exist; None
-    lets every one exist.
+    denied: permissions that nobody has. accounts: service accounts of nodes that nobody may use.
+    writes_per_second: more of them are refused. policies: workload policy → topology.
+    reservations: those that exist; None lets every one exist.
     failures: machine type or `*` → how the next operations that make pools of it fail, first come first served.
     """
 
@@ -101,9 +103,28 @@ class World:
     chips: dict[str, int] = field(default_factory=dict)
     is_quota_early: bool = False
     denied: set[str] = field(default_factory=set)
+    accounts: set[str] = field(default_factory=set)
+    writes_per_second: int | None = None
     policies: dict[str, str] = field(default_factory=dict)
     reservations: set[str] | None = None
     failures: dict[str, list[Failure]] = field(default_factory=dict)
+    _writes: list[float] = field(default_factory=list)
+
+    def check(self, called: str, resource: str) -> None:
+        """Refuses a request that nobody may make, or that comes too soon after others."""
+        permission = PERMISSIONS[called]
+        if permission in self.denied:
+            cluster, operations, _ = resource.partition("/operations")
+            place = resource.split("/locations/")[0] if operations else cluster.partition("/nodePools/")[0]
+            raise denied(permission, place)
+        if permission != "container.clusters.update" or self.writes_per_second is None:
+            return
+        now = time.monotonic()
+        self._writes = [at for at in self._writes if at > now - 1]
+        if len(self._writes) >= self.writes_per_second:
+            said = "Quota exceeded for quota metric 'Write requests' and limit 'Write requests per second'"
+            raise Refused("RESOURCE_EXHAUSTED", f"{said} of service 'container.googleapis.com'.")
+        self._writes.append(now)
 
     def lack(self, pool: NodePool, project: str) -> Failure | None:
         """Why no machines can be had for this pool, asked once per try."""
