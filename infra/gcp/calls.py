@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlencode
 
-from prefect_tpu.infra.gcp.resources import Resource
+from prefect_tpu.infra.gcp.resources import ACCESS_REVIEWS, Resource
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -46,7 +46,8 @@ class Call:
         """Whether a second one does no harm where nobody knows what became of the first."""
         if self.verb == "delete":
             return bool(self.body and self.body.get("preconditions"))
-        return self.verb in _READING or self.content_type in _SAYING_WHAT_IS or "dryRun" in self.query
+        is_question = self.resource == ACCESS_REVIEWS  # asked by creating what is never kept
+        return is_question or self.verb in _READING or self.content_type in _SAYING_WHAT_IS or "dryRun" in self.query
 
     @property
     def object(self) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from prefect_tpu.infra.gcp.calls import MERGE_PATCH, Call
 from prefect_tpu.infra.gcp.clusters import ClusterName
-from prefect_tpu.infra.gcp.errors import Conflict, NotFound
+from prefect_tpu.infra.gcp.errors import NotFound
 from prefect_tpu.infra.gcp.resources import ACCESS_REVIEWS, Resource, Selection, resource_of
 
 if TYPE_CHECKING:
@@ -212,20 +212,20 @@ class Kubernetes:
             grace: seconds its processes have; by default what the object says.
             propagation: what becomes of the objects it owns: `Background`, `Foreground` or `Orphan`.
         """
+        from prefect_tpu.infra.gcp.deletion import delete
+
         served = await self.served(resource)
         try:
             meant = uid or (await self.get(served, name, namespace))["metadata"]["uid"]
             body: Object = {"propagationPolicy": propagation, "preconditions": {"uid": meant}}
             if grace is not None:
                 body["gracePeriodSeconds"] = grace
-            await self._open.send(Call(verb="delete", resource=served, namespace=namespace, name=name, body=body))
+            call = Call(verb="delete", resource=served, namespace=namespace, name=name, body=body)
+            return await delete(self._open, call)
         except NotFound as exc:
             if exc.is_type:
                 raise
             return False
-        except Conflict:  # the name has passed to another object
-            return False
-        return True
 
     # Asking about the cluster
 

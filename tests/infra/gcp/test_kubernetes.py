@@ -207,6 +207,16 @@ async def test_what_is_gone_needs_no_deletion(server: Any, cluster: Kubernetes) 
     assert not await cluster.delete(PODS, "a", "research", uid="uid-a")
 
 
+async def test_an_object_that_is_changed_meanwhile_is_deleted_all_the_same(
+    server: Any, cluster: Kubernetes, make_pod: Make
+) -> None:
+    """The API server says conflict to both: of a name that has passed to another object it says so each time."""
+    changed = server.status(409, "Conflict", "the object has been modified", {"name": "a"})
+    server.on("DELETE", POD_PATH, changed, changed, server.json(make_pod("a")))
+    assert await cluster.delete(PODS, "a", "research", uid="uid-a")
+    assert len(server.asked("DELETE")) == 3
+
+
 async def test_the_version_that_is_served_is_used(server: Any, cluster: Kubernetes) -> None:
     server.on("GET", "/apis/kueue.x-k8s.io/v1beta1", server.json({"resources": [{"name": "workloads"}]}))
     server.on("GET", "/apis/kueue.x-k8s.io/v1beta1/namespaces/research/workloads", server.items())
@@ -228,6 +238,14 @@ async def test_a_permission_is_asked_for(server: Any, cluster: Kubernetes, allow
     ((_, review),) = server.asked("POST")
     attributes = {"verb": "get", "group": "", "resource": "pods", "namespace": "research", "subresource": "log"}
     assert review["spec"]["resourceAttributes"] == attributes
+
+
+async def test_a_question_for_a_permission_is_repeated(server: Any, cluster: Kubernetes) -> None:
+    """It is asked by creating something that is never kept, so a second time does no harm."""
+    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+    broken = server.status(500, "InternalError", "etcdserver: leader changed")
+    server.on("POST", path, broken, server.drop(), server.json({"status": {"allowed": True}}, 201))
+    assert await cluster.may("get", PODS, "research", "log")
 
 
 async def test_a_client_that_is_not_open_says_so() -> None:
