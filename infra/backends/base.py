@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from prefect_tpu.infra.checks import Look
 from prefect_tpu.infra.job import SliceJob
 from prefect_tpu.infra.plan import HostPlan, RestorePoint
-from prefect_tpu.infra.policy.quota import Limit
+from prefect_tpu.infra.policy.quota import Ruling
 from prefect_tpu.infra.state import Observation, Offer, Waiting
 
 Handle = dict[str, Any]  # JSON: any process can attach with it again
@@ -120,8 +120,11 @@ class Backend(Protocol):
         """
         ...
 
-    def limits(self, job: SliceJob, offer: Offer, output: str) -> tuple[Limit, ...]:
-        """What the job needs of this offer against what there is."""
+    async def limits(self, job: SliceJob, offer: Offer, output: str) -> tuple[Ruling, ...]:
+        """What the job needs of this offer against what there is: what each source says that counts.
+
+        Raises nothing for a source that does not answer, and waits for none longer than some seconds.
+        """
         ...
 
     async def provision(self, attempt: Attempt, offer: Offer) -> Held | Waiting | Refused:

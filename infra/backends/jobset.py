@@ -18,11 +18,13 @@ from prefect_tpu.infra.backends import (
     jobset_ending,
     jobset_logs,
     jobset_plan,
+    jobset_quota,
     jobset_remnants,
     jobset_sending,
 )
 from prefect_tpu.infra.backends.base import Attempt, Handle, Held, LogLine, Plan, Refused, Remnant
 from prefect_tpu.infra.backends.jobset_avoiding import places_to_avoid
+from prefect_tpu.infra.backends.jobset_quota_question import question_of
 from prefect_tpu.infra.backends.jobset_watch import Watching
 from prefect_tpu.infra.checks import Look
 from prefect_tpu.infra.contract import Env
@@ -32,7 +34,7 @@ from prefect_tpu.infra.gcp.kubernetes import Kubernetes
 from prefect_tpu.infra.job import SliceJob
 from prefect_tpu.infra.plan import HostPlan
 from prefect_tpu.infra.pods import PodSettings
-from prefect_tpu.infra.policy.quota import Limit
+from prefect_tpu.infra.policy.quota import Ruling
 from prefect_tpu.infra.state import Observation, Offer, Waiting
 from prefect_tpu.infra.storage import BUCKET
 
@@ -84,8 +86,8 @@ class JobSetBackend:
                 found += await jobset_remnants.find(opened, cluster, namespace, output)
         return tuple(found)
 
-    def limits(self, job: SliceJob, offer: Offer, output: str) -> tuple[Limit, ...]:
-        return ()  # what a cluster has left it says itself, while the attempt waits in it
+    async def limits(self, job: SliceJob, offer: Offer, output: str) -> tuple[Ruling, ...]:
+        return await jobset_quota.rulings(question_of(job, offer))
 
     async def provision(self, attempt: Attempt, offer: Offer) -> Held | Waiting | Refused:
         imagined = self.imagine(attempt, offer)

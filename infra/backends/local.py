@@ -38,7 +38,7 @@ from prefect_tpu.infra.errors import UsageError
 from prefect_tpu.infra.job import SliceJob
 from prefect_tpu.infra.places import data_folder, job_output
 from prefect_tpu.infra.plan import HostPlan
-from prefect_tpu.infra.policy.quota import Limit, missing
+from prefect_tpu.infra.policy.quota import Limit, Ruling, missing
 from prefect_tpu.infra.scratch import joined_after, read_progress
 from prefect_tpu.infra.state import HostObservation, HostPhase, Observation, Offer, Waiting
 from prefect_tpu.infra.storage import BUCKET, LocalStorage, open_storage
@@ -87,7 +87,10 @@ class LocalBackend:
         found = await anyio.to_thread.run_sync(marked_below, open_storage(output).url)
         return tuple(_remnant(marked) for marked in found if marked.mark.rpartition("/")[2].isdecimal())
 
-    def limits(self, job: SliceJob, offer: Offer, output: str) -> tuple[Limit, ...]:
+    async def limits(self, job: SliceJob, offer: Offer, output: str) -> tuple[Ruling, ...]:
+        return tuple(limit.ruling for limit in self._limits(job, offer, output))
+
+    def _limits(self, job: SliceJob, offer: Offer, output: str) -> tuple[Limit, ...]:
         shape = resolve(offer.accelerator, dialect=job.dialect)
         most = whole_number(self._environment, Env.MAX_HOSTS, default=DEFAULT_MAX_HOSTS)
         found = local_limits.limits(output, hosts=shape.hosts * job.slices, most_hosts=most)
@@ -96,7 +99,7 @@ class LocalBackend:
     async def provision(self, attempt: Attempt, offer: Offer) -> Held | Waiting | Refused:
         if attempt.output in self._held:
             return self._held[attempt.output]
-        short = missing(self.limits(attempt.job, offer, attempt.output))
+        short = missing(self._limits(attempt.job, offer, attempt.output))
         if short:
             return Refused(reason=short)
         taken = self._slices.take(attempt.job.name)
@@ -112,7 +115,7 @@ class LocalBackend:
         return held
 
     def imagine(self, attempt: Attempt, offer: Offer) -> Held | Refused:
-        short = missing(self.limits(attempt.job, offer, attempt.output))
+        short = missing(self._limits(attempt.job, offer, attempt.output))
         return Refused(reason=short) if short else Held(offer=offer, handle={"slice": 0})
 
     def plan(self, attempt: Attempt, held: Held) -> Plan:

@@ -29,6 +29,13 @@ def kubeconfig_paths() -> tuple[Path, ...]:
     return tuple(path for path in paths if path.is_file())
 
 
+def current_context() -> str | None:
+    """The name of the context that `kubectl` would use. Raises `UsageError` where a kubeconfig cannot be read."""
+    paths = kubeconfig_paths()
+    name = _read(paths).value.get("current-context") if paths else None
+    return str(name) if name else None
+
+
 async def reach_context(context: str | None) -> Access:
     """The way to the cluster of a context, by default the current one."""
     paths = kubeconfig_paths()

@@ -21,6 +21,7 @@ from prefect_tpu.infra.gcp.resources import (
     NAMESPACES,
     NODES,
     PODS,
+    RESOURCE_FLAVORS,
     SERVICE_ACCOUNTS,
     WORKLOADS,
     Resource,
@@ -85,6 +86,12 @@ CHECKING = (
     Grant(resource=SERVICE_ACCOUNTS, verbs=("get",), reason="a service account that is not there is named"),
     Grant(resource=LOCAL_QUEUES, verbs=("get",), reason="a queue that is not there is named"),
 )
+# In the same namespace, for whoever only ends what nobody wants any more: the CronJob of deployments/gke/reaper.yaml.
+REAPING = (
+    Grant(resource=JOBSETS, verbs=("get", "list", "delete"), reason="attempts that nobody wants are found and removed"),
+    Grant(resource=PODS, verbs=("list", "delete"), reason="so are their hosts"),
+    Grant(resource=PODS, part="log", verbs=("get",), reason="what they wrote last is kept"),
+)
 # Of the whole cluster; without them less is known, and jobs run all the same.
 LOOKING = (
     Grant(
@@ -96,6 +103,7 @@ LOOKING = (
     Grant(resource=NAMESPACES, verbs=("get",), reason="a namespace that is not there is named"),
     Grant(resource=DEPLOYMENTS, verbs=("get",), reason="the versions of JobSet and Kueue are told"),
     Grant(resource=CLUSTER_QUEUES, verbs=("get",), reason="what a queue has left is told"),
+    Grant(resource=RESOURCE_FLAVORS, verbs=("get",), reason="it is known which of a queue's flavors have such nodes"),
 )
 
 

@@ -73,6 +73,7 @@ JOBSETS = Resource(group="jobset.x-k8s.io", versions=("v1alpha2",), plural="jobs
 WORKLOADS = _kueue("workloads", "Workload")
 LOCAL_QUEUES = _kueue("localqueues", "LocalQueue")
 CLUSTER_QUEUES = _kueue("clusterqueues", "ClusterQueue", is_namespaced=False)
+RESOURCE_FLAVORS = _kueue("resourceflavors", "ResourceFlavor", is_namespaced=False)
 DEPLOYMENTS = Resource(group="apps", versions=("v1",), plural="deployments", kind="Deployment")
 ACCESS_REVIEWS = Resource(
     group="authorization.k8s.io",

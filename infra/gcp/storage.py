@@ -9,10 +9,10 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
+import google.cloud.storage as google_storage
 from google.api_core.exceptions import BadRequest, GoogleAPICallError, NotFound, PreconditionFailed, RetryError
 from google.api_core.retry import Retry
 from google.auth.exceptions import GoogleAuthError
-from google.cloud import storage as google_storage
 from google.cloud.storage.exceptions import DataCorruption, InvalidResponse
 from google.cloud.storage.retry import DEFAULT_RETRY
 from requests import RequestException

@@ -10,7 +10,7 @@ from prefect_tpu.infra.backends.base import Attempt, Handle, Held, LogLine, Plan
 from prefect_tpu.infra.checks import Look
 from prefect_tpu.infra.job import SliceJob
 from prefect_tpu.infra.plan import HostPlan
-from prefect_tpu.infra.policy.quota import Limit
+from prefect_tpu.infra.policy.quota import Ruling
 from prefect_tpu.infra.state import Observation, Offer, Waiting
 
 CHANGES_SECONDS = 0.02
@@ -45,7 +45,7 @@ class Scripted:
     async def remnants(self, output: str, jobs: Sequence[SliceJob]) -> tuple[Remnant, ...]:
         return ()
 
-    def limits(self, job: SliceJob, offer: Offer, output: str) -> tuple[Limit, ...]:
+    async def limits(self, job: SliceJob, offer: Offer, output: str) -> tuple[Ruling, ...]:
         return ()
 
     async def provision(self, attempt: Attempt, offer: Offer) -> Held | Waiting | Refused:
