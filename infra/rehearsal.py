@@ -28,6 +28,7 @@ from prefect_tpu.infra.storage import Storage, open_on_host
 TIMES_SLOWER = 3  # a slow host waits this many times its own step, so that a step takes four times as long
 SHORTEST_WAIT, LONGEST_WAIT = 0.05, 5.0  # seconds
 STALL_SHARE = 0.25  # of the stall's limit: a slow host is none that stands still
+_PLACE = ("cluster", "zone")  # of an offer, where a job has a choice of them
 SPARE_BYTES = 1 << 30  # what a program that runs out of memory is given beyond what it has
 CHUNK_BYTES = 640 << 20  # the second one is refused; what is left is enough for JAX's threads meanwhile
 
@@ -40,6 +41,8 @@ class Note:
     attempt: int
     accelerator: str
     number: int | None = None
+    cluster: str | None = None
+    zone: str | None = None
 
     @property
     def when(self) -> str:
@@ -48,7 +51,10 @@ class Note:
 
     def to_json(self) -> bytes:
         data = {"drill": str(self.drill), "attempt": self.attempt, "accelerator": self.accelerator}
-        return contract.write_json(data | ({} if self.number is None else {self.drill.moment.value: self.number}))
+        place = {name: value for name in _PLACE if (value := getattr(self, name)) is not None}
+        return contract.write_json(
+            data | place | ({} if self.number is None else {self.drill.moment.value: self.number})
+        )
 
     @classmethod
     def from_json(cls, raw: bytes) -> Note:
@@ -56,7 +62,8 @@ class Note:
         with contract.reading("The note of a drill"):
             drill = parse_drill(data["drill"])
             number = None if drill.number is None else int(data[drill.moment.value])
-            return cls(drill=drill, attempt=data["attempt"], accelerator=data["accelerator"], number=number)
+            of = {"accelerator": data["accelerator"], **{name: data.get(name) for name in _PLACE}}
+            return cls(drill=drill, attempt=data["attempt"], number=number, **of)
 
 
 def take_note(storage: Storage, index: int, note: Note) -> bool:
@@ -99,7 +106,14 @@ class Rehearsal:
         attempt = self._plan.attempt
         for index in [i for i, drill in self._waiting.items() if drill.is_due(moment, number, attempt)]:
             drill = self._waiting.pop(index)
-            note = Note(drill=drill, attempt=attempt, accelerator=self._plan.accelerator, number=number)
+            note = Note(
+                drill=drill,
+                attempt=attempt,
+                accelerator=self._plan.accelerator,
+                number=number,
+                cluster=self._plan.cluster,
+                zone=self._plan.zone,
+            )
             if take_note(open_on_host(self._plan.output), index, note):
                 if moment is not Moment.START or drill.kind is DrillKind.HANG:
                     self._tell(note)

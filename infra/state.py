@@ -205,9 +205,8 @@ class Observation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """One way to get a slice. `capacity` is on-demand, spot, reserved, flex-start or queue."""
+    """One way to get a slice: of what, in which cluster and zone, where the job has a choice of them."""
 
     accelerator: str
-    capacity: str = "on-demand"
     cluster: str | None = None
     zone: str | None = None

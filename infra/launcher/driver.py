@@ -11,19 +11,20 @@ from prefect_tpu.infra.backends.base import Backend
 from prefect_tpu.infra.errors import PlatformError
 from prefect_tpu.infra.job import AttemptSummary, JobResult, SliceJob
 from prefect_tpu.infra.launcher import history, rehearsed
-from prefect_tpu.infra.launcher.news import Announcer, Listener, nobody
-from prefect_tpu.infra.launcher.performing import Performer
-from prefect_tpu.infra.launcher.step import (
+from prefect_tpu.infra.launcher.actions import (
     Action,
     Attach,
     BackOff,
     Close,
     Finish,
     Provision,
+    Rest,
     Submit,
     TellToLeave,
     Watch,
 )
+from prefect_tpu.infra.launcher.news import Announcer, Listener, nobody
+from prefect_tpu.infra.launcher.performing import Performer
 from prefect_tpu.infra.launcher.stop_question import AsksToStop, StopQuestion, never_stops
 from prefect_tpu.infra.state import JobEvent, JobState
 from prefect_tpu.infra.storage import Storage
@@ -62,11 +63,12 @@ class JobDriver:
         return None
 
     async def provision(self) -> str | None:
-        """Until a slice is held; the accelerator that was got, None where there is nothing to get any more."""
-        while not self._hands.is_leaving and isinstance(action := await self._look(), Provision):
+        """Until a slice is held; the offer that was got, None where there is nothing to get any more."""
+        while not self._hands.is_leaving and isinstance(action := await self._look(), Provision | Rest):
             await self._hands.perform(action)
-        live, offer = await self._hands.live(), self._hands.slice.offer
-        return live.accelerator if live else offer.accelerator if offer else None
+        live, held = await self._hands.live(), self._hands.slice
+        offer = live.offer if live else held.offer
+        return None if offer is None else held.offers.named(offer)
 
     async def launch(self) -> AttemptSummary | None:
         """Until the attempt has its outcome; None where it never began."""

@@ -11,6 +11,7 @@ from anyio.abc import TaskGroup
 from prefect_tpu.infra.backends.base import Backend, Handle
 from prefect_tpu.infra.launcher.step import Live
 from prefect_tpu.infra.plan import HostPlan
+from prefect_tpu.infra.policy.offers import offer_of
 from prefect_tpu.infra.state import Observation
 
 
@@ -52,7 +53,7 @@ class Following:
         """The facts of the attempt for `step`."""
         return Live(
             number=plan.attempt,
-            accelerator=plan.accelerator,
+            offer=offer_of(plan),
             observation=self._seen,
             failing_for=_since(self._failing_since),
             waiting_for=self.waiting_for,

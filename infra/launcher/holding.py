@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import math
+
 import anyio
 
 from prefect_tpu.infra.backends.base import Attempt, Backend, Held, Refused
+from prefect_tpu.infra.errors import PlatformError, RefusedForGood, UsageError
 from prefect_tpu.infra.job import SliceJob
 from prefect_tpu.infra.launcher import rehearsed
+from prefect_tpu.infra.launcher.actions import Action, Provision, Submit
 from prefect_tpu.infra.launcher.news import Announcer
 from prefect_tpu.infra.launcher.offers import Offers
-from prefect_tpu.infra.launcher.step import Action, Provision, Submit
 from prefect_tpu.infra.launcher.waiting import WaitNote
 from prefect_tpu.infra.state import Offer, Waiting
 from prefect_tpu.infra.storage import Storage
 
 LOOK_SECONDS = 0.5  # how often a free slice is looked for
+REST_LOOKS = 30  # a minute, where a cluster is looked at
 
 
 class Holding:
     """The slice of one driver, or none, and the offers it may choose from."""
 
     def __init__(self, job: SliceJob, storage: Storage, backend: Backend, tell: Announcer) -> None:
-        self.offers = Offers(job, anyio.current_time)
+        self.offers = Offers(job, anyio.current_time, REST_LOOKS * backend.look_seconds)
         self.held: Held | None = None
         self.waiting = WaitNote(storage, tell)
         self._job, self._storage, self._backend, self._tell = job, storage, backend, tell
@@ -33,12 +37,25 @@ class Holding:
 
     async def seek(self, attempt: Attempt, offer: Offer) -> Held | Waiting | Refused:
         """Ask for a slice of this offer; it is held from now on where there is one."""
-        answer = await self._backend.provision(attempt, offer)
+        answer = await self._ask(attempt, offer)
         if isinstance(answer, Held):
             self.waiting.end()
             self.held = answer
             self.offers.got()
         return answer
+
+    async def _ask(self, attempt: Attempt, offer: Offer) -> Held | Waiting | Refused:
+        """Where one cluster of several is not there, or is away, the others are asked meanwhile."""
+        try:
+            return await self._backend.provision(attempt, offer)
+        except (UsageError, RefusedForGood) as exc:
+            if not self.offers.are_elsewhere(offer):
+                raise
+            return Refused(reason=str(exc), is_barred=True)
+        except PlatformError as exc:
+            if not self.offers.are_elsewhere(offer):
+                raise
+            return Waiting(reason=str(exc), is_dry=True)
 
     async def go_without(self, number: int, offer: Offer, answer: Waiting | Refused) -> None:
         """No slice of this offer: never, or not yet."""
@@ -46,9 +63,21 @@ class Holding:
             self.offers.refuse(offer, answer.reason, is_barred=answer.is_barred)
             self._say_refused(number, offer)
         else:
-            self.offers.wait_for(offer)
-            self.waiting.say(number, answer.reason, self.offers.waited)
-            await anyio.sleep(max(LOOK_SECONDS, self._backend.look_seconds))
+            self.offers.wait_for(offer, answer)
+            name = f"{self.offers.named(offer)}: " if len(self.offers.all) > 1 else ""
+            self.waiting.say(number, f"{name}{answer.reason}", self.offers.waited)
+            if not answer.is_dry:
+                await self.pause()
+
+    async def rest(self, number: int, seconds: float) -> None:
+        """Nothing is to be had for so long; somebody may ask for a stop meanwhile."""
+        said = "; ".join(f"{self.offers.named(o)}: {why.rstrip('.')}" for o, why in self.offers.lacking.items())
+        self.waiting.say(number, f"no capacity, and asked again soon: {said}", self.offers.waited)
+        await self.pause(seconds)
+
+    async def pause(self, at_most: float = math.inf) -> None:
+        """Until the next look."""
+        await anyio.sleep(min(at_most, max(LOOK_SECONDS, self._backend.look_seconds)))
 
     def lose(self, action: Action) -> bool:
         """Strike the drill that takes the offer away on which the action would begin an attempt; False without one."""
@@ -74,4 +103,4 @@ class Holding:
             await self._backend.release(held)
 
     def _say_refused(self, number: int, offer: Offer) -> None:
-        self._tell.say(number, f"{offer.accelerator} cannot be had: {self.offers.refused[offer]}")
+        self._tell.say(number, f"{self.offers.named(offer)} cannot be had: {self.offers.refused[offer]}")

@@ -54,10 +54,11 @@ class Announcer:
         minutes = int(seconds // 60)
         self.say(attempt, f"waiting{f' for {minutes} min' if minutes else ''}: {reason}")
 
-    def began(self, plan: HostPlan, instead_of: str | None = None) -> None:
+    def began(self, plan: HostPlan, offer: str, instead_of: str | None = None) -> None:
+        """An attempt was sent. `offer`: what of, and where, in a person's words."""
         hosts, devices = counted(plan.hosts, "host"), counted(plan.devices_per_host, "device")
         start = "from the beginning" if plan.restore is None else f"from step {plan.restore.step}"
-        where = f"{plan.accelerator}: {hosts} of {devices}, {start}"
+        where = f"{offer}: {hosts} of {devices}, {start}"
         if instead_of is None:
             self.say(plan.attempt, where)
         else:

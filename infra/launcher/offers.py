@@ -1,4 +1,4 @@
-"""Which offers cannot be had, why, and how long has the job waited for one?
+"""Which offers cannot be had, or not now, why, and how long has the job been without a slice?
 
 What a backend refused is remembered; what a drill made impossible stands in the drill's note, which is read at each
 look, so that whoever drives the job next refuses it too.
@@ -6,26 +6,32 @@ look, so that whoever drives the job next refuses it too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
-from prefect_tpu.infra.job import SliceJob
-from prefect_tpu.infra.state import Offer
+from prefect_tpu.infra.job import AttemptSummary, SliceJob
+from prefect_tpu.infra.policy.capacity import REST_SECONDS, said_in_vain
+from prefect_tpu.infra.policy.offers import named, offers_of
+from prefect_tpu.infra.state import Offer, Waiting
 
 
 class Offers:
     """The job's offers in its order, and what one driver has seen of them. `clock` gives seconds.
 
+    rest: seconds after which an offer without capacity is asked again.
     rehearsed: what drills have made impossible, by the newest look.
     """
 
-    def __init__(self, job: SliceJob, clock: Callable[[], float]) -> None:
-        self.all = tuple(Offer(accelerator=name) for name in job.accelerators)
+    def __init__(self, job: SliceJob, clock: Callable[[], float], rest: float = REST_SECONDS) -> None:
+        self.all = offers_of(job)
+        self.rest = rest
         self.rehearsed: Mapping[Offer, str] = {}
         self._job, self._clock = job, clock
         self._refused: dict[Offer, str] = {}
         self._barred: set[Offer] = set()
-        self._waiting_for: Offer | None = None
-        self._waiting_since = 0.0
+        self._said: dict[Offer, str] = {}  # by those that were asked since there was no slice
+        self._wakes: dict[Offer, float] = {}  # when those that were dry are asked again
+        self._turn: Offer | None = None  # which one is waited for, until it comes or tires
+        self._lacking_since: float | None = None
 
     @property
     def refused(self) -> Mapping[Offer, str]:
@@ -34,37 +40,74 @@ class Offers:
     @property
     def waited(self) -> float:
         """Seconds since no slice was to be had."""
-        return 0.0 if self._waiting_for is None else self._clock() - self._waiting_since
+        return 0.0 if self._lacking_since is None else self._clock() - self._lacking_since
 
     @property
     def barred(self) -> frozenset[Offer]:
         """Those of the refused that lack no slice: something is in the way of the job itself."""
         return frozenset(self._barred)
 
+    @property
+    def dry(self) -> Mapping[Offer, float]:
+        """Those that had no capacity when they were asked, and for how many seconds they still rest, if any."""
+        now = self._clock()
+        return {offer: moment - now for offer, moment in self._wakes.items()}
+
+    @property
+    def lacking(self) -> Mapping[Offer, str]:
+        """What those said that had no slice for now, when they were asked last."""
+        return dict(self._said)
+
+    def named(self, offer: Offer) -> str:
+        """As people tell it apart from the job's other offers."""
+        return named(offer, self.all)
+
+    def are_elsewhere(self, offer: Offer) -> bool:
+        """Whether the job has offers in other clusters than this one's."""
+        return any(other.cluster != offer.cluster for other in self.all)
+
     def refuse(self, offer: Offer, reason: str, *, is_barred: bool = False) -> None:
         self._refused[offer] = reason
         if is_barred:
             self._barred.add(offer)
 
-    def wait_for(self, offer: Offer) -> None:
-        if self._waiting_for is None:
-            self._waiting_since = self._clock()
-        self._waiting_for = offer
+    def wait_for(self, offer: Offer, answer: Waiting) -> None:
+        """It has no slice yet. One that is dry rests, and gives its turn away; another one keeps it."""
+        if self._lacking_since is None:
+            self._lacking_since = self._clock()
+            self._said.clear()
+        self._said[offer] = answer.reason
+        if answer.is_dry:
+            self._wakes[offer] = self._clock() + self.rest
+        self._turn = None if answer.is_dry else offer
 
     def got(self) -> None:
-        self._waiting_for = None
+        """There is a slice. Who rests goes on resting."""
+        self._turn = self._lacking_since = None
+        self._wakes = {offer: moment for offer, moment in self._wakes.items() if moment > self._clock()}
 
     def tire(self) -> Offer | None:
-        """Refuse what was waited for too long, if another offer may still be had; that offer."""
-        tired_of, longest = self._waiting_for, self._job.provision_timeout
-        if tired_of is None or self.waited <= longest or not set(self.all) - set(self.refused) - {tired_of}:
+        """Refuse what was waited for too long, if there is another offer that was not asked yet; that offer."""
+        tired_of, longest = self._turn, self._job.provision_timeout
+        if tired_of is None or self.waited <= longest or not set(self.all) - set(self.refused) - set(self._said):
             return None
-        self.refuse(tired_of, f"no slice within {longest:.0f} s (provision_timeout).")
-        self._waiting_for = None
+        said = self._said[tired_of].rstrip(".")
+        self.refuse(tired_of, f"no slice within {longest:.0f} s (provision_timeout): {said}.")
+        self._turn = self._lacking_since = None
         return tired_of
 
-    def instead_of(self, offer: Offer) -> str | None:
-        """Which offers, better liked than this one, cannot be had, and why."""
-        refused = self.refused
-        better = [o for o in self.all[: self.all.index(offer)] if o in refused] if offer in self.all else []
-        return "; ".join(f"{o.accelerator} cannot be had: {refused[o].rstrip('.')}" for o in better) or None
+    def instead_of(self, offer: Offer, ended: Sequence[AttemptSummary] = ()) -> str | None:
+        """Which offers, better liked than this one, cannot be had, or gave no slice, and why.
+
+        ended: the attempts of this round, of which the last may have waited in vain.
+        """
+        better = self.all[: self.all.index(offer)] if offer in self.all else ()
+        in_vain = said_in_vain(ended)
+        return "; ".join(filter(None, (self._missing(o, in_vain) for o in better))) or None
+
+    def _missing(self, offer: Offer, in_vain: Mapping[Offer, str]) -> str | None:
+        name, refused = self.named(offer), self.refused
+        if offer in refused:
+            return f"{name} cannot be had: {refused[offer].rstrip('.')}"
+        reason = self._said.get(offer) or in_vain.get(offer)
+        return None if reason is None else f"{name} gave no slice: {reason.rstrip('.')}"

@@ -17,29 +17,29 @@ from prefect_tpu.infra.backends.outages import OUTAGE_SECONDS, outlast
 from prefect_tpu.infra.contract import Event
 from prefect_tpu.infra.job import SliceJob
 from prefect_tpu.infra.launcher import checkpoints, history, summing_up
-from prefect_tpu.infra.launcher.following import Following, follow, look
-from prefect_tpu.infra.launcher.holding import LOOK_SECONDS, Holding
-from prefect_tpu.infra.launcher.ledger import Ledger
-from prefect_tpu.infra.launcher.news import Announcer
-from prefect_tpu.infra.launcher.rehearsed import refused
-from prefect_tpu.infra.launcher.step import (
+from prefect_tpu.infra.launcher.actions import (
     Action,
     Attach,
     BackOff,
     Close,
     Finish,
-    Live,
     Provision,
+    Rest,
     Submit,
     TellToLeave,
-    View,
     Watch,
-    step,
 )
+from prefect_tpu.infra.launcher.following import Following, follow, look
+from prefect_tpu.infra.launcher.holding import LOOK_SECONDS, Holding
+from prefect_tpu.infra.launcher.ledger import Ledger
+from prefect_tpu.infra.launcher.news import Announcer
+from prefect_tpu.infra.launcher.rehearsed import refused
+from prefect_tpu.infra.launcher.step import Live, View, step
 from prefect_tpu.infra.launcher.written import Reader, Written
 from prefect_tpu.infra.plan import HostPlan, RestorePoint
 from prefect_tpu.infra.policy.capacity import to_avoid
-from prefect_tpu.infra.state import HostPhase, JobEvent, Observation, Offer
+from prefect_tpu.infra.policy.offers import offer_of
+from prefect_tpu.infra.state import HostPhase, JobEvent, Observation
 from prefect_tpu.infra.storage import Storage
 
 PRUNE_SECONDS = 60.0
@@ -85,25 +85,28 @@ class Performer:
         """
         self.slice.tire()
         action = step(self._view(await self.look()))
-        if not isinstance(action, Watch | BackOff):
+        if not isinstance(action, Watch | BackOff | Rest):
             action = step(self._view(await self.look_anew()))
         while self.slice.lose(action):
             action = step(self._view(await self.look_anew()))
         return action
 
     def _view(self, written: Written) -> View:
-        ended = written.ended
+        ended, offers = written.ended, self.slice.offers
         return View(
             job=self.job,
-            offers=self.slice.offers.all,
+            offers=offers.all,
             ended=ended,
             last_number=written.last_number,
             since_last_end=time.time() - (ended[-1].ended or 0.0) if ended else 0.0,
             live=self._live(written),
-            refused=self.slice.offers.refused,
-            barred=self.slice.offers.barred,
+            refused=offers.refused,
+            barred=offers.barred,
+            lacking=offers.lacking,
+            dry=offers.dry,
+            rest=offers.rest,
             held=self.slice.offer,
-            waited=self.slice.offers.waited,
+            waited=offers.waited,
             is_stop_asked=written.is_stop_asked,
         )
 
@@ -117,11 +120,11 @@ class Performer:
             return None
         if self.following is not None:
             return self.following.live(plan)
-        return Live(number=plan.attempt, accelerator=plan.accelerator, is_lacking=plan.attempt == self._lacking)
+        return Live(number=plan.attempt, offer=offer_of(plan), is_lacking=plan.attempt == self._lacking)
 
     async def number(self, action: Action) -> int:
         """Of the attempt that the action is about."""
-        if isinstance(action, Provision | Submit | Attach):
+        if isinstance(action, Provision | Rest | Submit | Attach):
             return action.number
         return (await self.look()).last_number
 
@@ -147,6 +150,8 @@ class Performer:
         match action:
             case Provision():
                 await self._provision(action)
+            case Rest():
+                await self.slice.rest(action.number, action.seconds)
             case Submit():
                 await self._submit(action)
             case Attach():
@@ -182,11 +187,12 @@ class Performer:
         won = self.storage.put_if_absent(layout.plan(action.number), plan.to_json())
         if not won:
             plan = history.read_plan(self.storage, action.number)
-        instead_of = self.slice.offers.instead_of(Offer(accelerator=plan.accelerator))
-        facts = {"accelerator": plan.accelerator, "hosts": plan.hosts, "instead_of": instead_of}
+        instead_of = self.slice.offers.instead_of(offer_of(plan), (await self.look()).ended)
+        place = {name: value for name in ("cluster", "zone") if (value := getattr(plan, name)) is not None}
+        facts = {"accelerator": plan.accelerator, **place, "hosts": plan.hosts, "instead_of": instead_of}
         self._ledger.write(action.number, Event.SUBMITTED, **facts)
         self._tell.move(JobEvent.SUBMITTED)
-        self._tell.began(plan, instead_of)
+        self._tell.began(plan, self.slice.offers.named(offer_of(plan)), instead_of)
         await self._follow(plan)
 
     async def _attach(self, action: Attach) -> None:
@@ -195,7 +201,10 @@ class Performer:
         first = await look(self._backend, self._backend.attach(plan))
         pending = [host.phase is HostPhase.PENDING for host in first.hosts]
         if any(pending) and self.slice.held is None and not history.is_stop_asked(self.storage):
-            offer = Offer(accelerator=plan.accelerator)
+            offer = offer_of(plan)
+            if self._lacking == plan.attempt and self.slice.offers.dry.get(offer, 0.0) > 0.0:
+                await self.slice.pause()
+                return
             answer = await self.slice.seek(self._attempt(action.number), offer)
             if not isinstance(answer, Held) and all(pending):
                 self._lacking = plan.attempt
@@ -265,7 +274,7 @@ class Performer:
         if (last := await self.number(action)) != self._backed_off_after:  # once, not at each look
             self._backed_off_after = last
             self._tell.say(0, f"next attempt in {action.seconds:.0f} s: {action.reason}")
-        await anyio.sleep(min(max(LOOK_SECONDS, self._backend.look_seconds), action.seconds))
+        await self.slice.pause(action.seconds)
 
     async def _finish(self, action: Finish) -> None:
         self.slice.waiting.end()

@@ -8,10 +8,12 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator, Mapping, Set
+from dataclasses import asdict
 
 from prefect_tpu.infra import contract, layout
 from prefect_tpu.infra.drills import Drill, DrillKind, Moment, parse_drill
 from prefect_tpu.infra.job import SliceJob
+from prefect_tpu.infra.policy.offers import offer_of
 from prefect_tpu.infra.rehearsal import Note, read_note, take_note
 from prefect_tpu.infra.state import Offer
 from prefect_tpu.infra.storage import Storage
@@ -20,14 +22,14 @@ from prefect_tpu.infra.storage import Storage
 def refused(job: SliceJob, notes: Mapping[int, Note], obeyed: Set[int]) -> Mapping[Offer, str]:
     """What a stockout has made impossible for the rest of this round, and why."""
     struck = [(index, notes[index]) for index, _ in _of_kind(job, DrillKind.STOCKOUT) if index in notes]
-    return {Offer(accelerator=note.accelerator): _reason(note.drill) for index, note in struck if index not in obeyed}
+    return {offer_of(note): _reason(note.drill) for index, note in struck if index not in obeyed}
 
 
 def strike_stockout(storage: Storage, job: SliceJob, attempt: int, offer: Offer) -> str | None:
     """Why this offer is gone, where a drill takes it away just before the attempt begins on it."""
     for index, drill in _of_kind(job, DrillKind.STOCKOUT):
         if drill.is_the_launchers and drill.is_due(Moment.START, None, attempt):
-            note = Note(drill=drill, attempt=attempt, accelerator=offer.accelerator)
+            note = Note(drill=drill, attempt=attempt, **asdict(offer))
             if take_note(storage, index, note):
                 return _reason(drill)
     return None

@@ -8,12 +8,25 @@ so a driver may be killed at any moment and another one goes on.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from prefect_tpu.infra.errors import Failure, FailureKind
 from prefect_tpu.infra.job import AttemptSummary, SliceJob
+from prefect_tpu.infra.launcher.actions import (
+    Action,
+    Attach,
+    BackOff,
+    Close,
+    Finish,
+    Provision,
+    Rest,
+    Submit,
+    TellToLeave,
+    Watch,
+)
 from prefect_tpu.infra.policy import capacity, restarts
 from prefect_tpu.infra.policy.failures import classify, failure, is_decided
+from prefect_tpu.infra.policy.offers import named, offer_of
 from prefect_tpu.infra.state import HostPhase, JobState, Observation, Offer
 
 SETTLE_SECONDS = 2.0  # after the first host's failure: time for the others to say what they saw
@@ -32,7 +45,7 @@ class Live:
     """
 
     number: int
-    accelerator: str
+    offer: Offer
     observation: Observation | None = None
     is_lacking: bool = False
     failing_for: float | None = None
@@ -45,8 +58,11 @@ class View:
     """Everything that decides what comes next.
 
     offers: in the job's order. ended: the attempts of this round, oldest first.
-    last_number: of any attempt ever. since_last_end: seconds. refused: offers
-    that cannot be had, and why. barred: those of them that lack no slice. held: the offer of the slice we have.
+    last_number: of any attempt ever. since_last_end: seconds.
+    refused: offers that cannot be had, and why. barred: those of them that lack no slice.
+    lacking: what offers said that had no slice for now. dry: those of them that had no capacity, and for how many
+        seconds more each rests. rest: for how many seconds they do.
+    held: the offer of the slice we have. waited: seconds since there was none to be had.
     """
 
     job: SliceJob
@@ -57,67 +73,22 @@ class View:
     live: Live | None = None
     refused: Mapping[Offer, str] = field(default_factory=dict)
     barred: frozenset[Offer] = frozenset()
+    lacking: Mapping[Offer, str] = field(default_factory=dict)
+    dry: Mapping[Offer, float] = field(default_factory=dict)
+    rest: float = capacity.REST_SECONDS
     held: Offer | None = None
     waited: float = 0.0
     is_stop_asked: bool = False
 
+    @property
+    def now(self) -> float:
+        """By the clock of the attempts' ends; it tells nothing before the first of them."""
+        return (self.ended[-1].ended or 0.0) + self.since_last_end if self.ended else 0.0
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Provision:
-    """Find or make a slice for attempt `number`."""
-
-    number: int
-    offer: Offer
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Submit:
-    """Write the plan of attempt `number` for the slice that is held, and send it."""
-
-    number: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attach:
-    """Find the live attempt's hosts again and look at them."""
-
-    number: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Watch:
-    """Wait for news of the live attempt."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TellToLeave:
-    """Tell the live attempt's hosts to save and leave."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Close:
-    """Write the live attempt's outcome and end whatever of it still lives."""
-
-    failure: Failure | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BackOff:
-    """Wait before the next attempt."""
-
-    seconds: float
-    reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finish:
-    """Write the job's end."""
-
-    state: JobState
-    failure: Failure | None
-
-
-Action = Provision | Submit | Attach | Watch | TellToLeave | Close | BackOff | Finish
+    @property
+    def reasons(self) -> dict[Offer, str]:
+        """Why each offer that was asked gave no slice."""
+        return {**capacity.said_in_vain(self.ended), **self.lacking, **self.refused}
 
 
 def step(view: View) -> Action:
@@ -142,6 +113,8 @@ def _of_live_attempt(view: View, live: Live) -> Action:
         return Close(failure=too_long)
     if view.is_stop_asked and live.stopping_for is None:
         return TellToLeave()
+    if live.stopping_for is None and (dry := _is_dry(view, live, seen)):
+        return Close(failure=dry)
     return Watch()
 
 
@@ -149,27 +122,59 @@ def _lack(view: View, live: Live) -> Failure | None:
     """The slice that a killed driver had planned this attempt for is not to be had again, or not in time."""
     if not live.is_lacking:
         return None
-    refused = view.refused.get(Offer(accelerator=live.accelerator))
+    name, refused = named(live.offer, view.offers), view.refused.get(live.offer)
     if refused is not None:
-        return failure(FailureKind.NO_CAPACITY, f"{live.accelerator} cannot be had: {refused}")
+        return failure(FailureKind.NO_CAPACITY, f"{name} cannot be had: {refused}")
+    if view.dry.get(live.offer, 0.0) > 0.0 and _is_another_to_be_had(view, live):
+        return failure(
+            FailureKind.NO_CAPACITY, f"{name} has no capacity now: {view.lacking.get(live.offer, 'none came')}"
+        )
     return _waited_too_long(view)
 
 
 def _waited_too_long(view: View) -> Failure | None:
     if view.waited <= view.job.provision_timeout:
         return None
-    return failure(FailureKind.NO_CAPACITY, f"No slice within {view.job.provision_timeout:.0f} s (provision_timeout).")
+    what = f"No slice within {view.job.provision_timeout:.0f} s (provision_timeout)."
+    return capacity.none_of(view.offers, view.reasons, FailureKind.NO_CAPACITY, what)
 
 
 def _waits_too_long(view: View, live: Live, seen: Observation) -> Failure | None:
-    """It was sent, and its slice has not come: the next offer has its turn."""
-    if seen.waiting is None or (live.waiting_for or 0.0) <= view.job.provision_timeout:
+    """It was sent, and its slice has not come: the next offer has its turn.
+
+    One that is dry has no more time than all those before it left: each of them has had its turn.
+    """
+    if seen.waiting is None:
+        return None
+    row = capacity.in_a_row(view.ended) if seen.waiting.is_dry else ()
+    waited = max(live.waiting_for or 0.0, view.now - row[0].started if row else 0.0)
+    if waited <= view.job.provision_timeout:
         return None
     message = (
-        f"No slice of {live.accelerator} within {view.job.provision_timeout:.0f} s (provision_timeout):"
+        f"No slice of {named(live.offer, view.offers)} within {view.job.provision_timeout:.0f} s (provision_timeout):"
         f" {seen.waiting.reason.rstrip('.')}."
     )
     return failure(FailureKind.NO_CAPACITY, message)
+
+
+def _is_dry(view: View, live: Live, seen: Observation) -> Failure | None:
+    """It was sent, and there is no capacity for it, while another offer may have some."""
+    if seen.waiting is None or not seen.waiting.is_dry or not _is_another_to_be_had(view, live):
+        return None
+    message = f"{named(live.offer, view.offers)} has no capacity now: {seen.waiting.reason.rstrip('.')}."
+    return failure(FailureKind.NO_CAPACITY, message)
+
+
+def _is_another_to_be_had(view: View, live: Live) -> bool:
+    """Whether an offer is left that does not rest."""
+    resting = capacity.resting(view.ended, view.now, view.rest)
+    return any(
+        offer != live.offer
+        and offer not in view.refused
+        and view.dry.get(offer, 0.0) <= 0.0
+        and resting.get(offer, 0.0) <= 0.0
+        for offer in view.offers
+    )
 
 
 def _never_left(view: View, seen: Observation) -> Failure | None:
@@ -226,7 +231,9 @@ def _after_end(view: View) -> Action:
     )
     decision = restarts.after(view.ended, budget)
     if isinstance(decision, restarts.GiveUp):
-        return Finish(state=JobState.FAILED, failure=cause)
+        return Finish(state=JobState.FAILED, failure=_of_all(view, cause))
+    if _has_rested_offer(view):
+        return _begin(view)
     left = decision.wait_seconds - view.since_last_end
     return BackOff(seconds=left, reason=decision.reason) if left > 0 else _begin(view)
 
@@ -234,7 +241,7 @@ def _after_end(view: View) -> Action:
 def _begin(view: View) -> Action:
     number = view.last_number + 1
     in_vain = _in_vain(view)
-    chosen = capacity.choose(view.offers, view.refused, in_vain, view.barred)
+    chosen = capacity.choose(view.offers, view.refused, in_vain, view.barred, view.dry)
     is_good = view.held not in in_vain or view.held == chosen  # after one in vain, another may have its turn
     if view.held is not None and view.held not in view.refused and is_good:
         return Submit(number=number)
@@ -242,11 +249,29 @@ def _begin(view: View) -> Action:
         return Finish(state=JobState.FAILED, failure=too_long)
     if isinstance(chosen, Failure):
         return Finish(state=JobState.FAILED, failure=chosen)
-    return Provision(number=number, offer=chosen)
+    rest = view.dry.get(chosen, 0.0)
+    return Rest(number=number, seconds=rest) if rest > 0.0 else Provision(number=number, offer=chosen)
+
+
+def _of_all(view: View, cause: Failure) -> Failure:
+    """Where no offer gave a slice, the reasons of all of them; else the cause itself."""
+    if cause.kind not in capacity.CAPACITY or len(view.reasons) < 2:
+        return cause
+    return replace(capacity.none_of(view.offers, view.reasons, cause.kind), advice=cause.advice)
 
 
 def _has_untried_offer(view: View) -> bool:
     return any(offer not in view.refused for offer in set(view.offers) - set(_in_vain(view)))
+
+
+def _has_rested_offer(view: View) -> bool:
+    """Whether one of those tried in vain may be tried again at once."""
+    rested = capacity.resting(view.ended, view.now, view.rest)
+    return any(
+        left <= 0.0 and offer not in view.refused and view.dry.get(offer, 0.0) <= 0.0
+        for offer, left in rested.items()
+        if offer in view.offers
+    )
 
 
 def _in_vain(view: View) -> tuple[Offer, ...]:
@@ -255,4 +280,4 @@ def _in_vain(view: View) -> tuple[Offer, ...]:
     Only an offer whose slice could not be had counts; one that was preempted, or whose pool lacked a host while
     another slice of it was free, is tried first again.
     """
-    return tuple(Offer(accelerator=attempt.accelerator) for attempt in capacity.in_vain(view.ended))
+    return tuple(offer_of(attempt) for attempt in capacity.in_vain(view.ended))

@@ -17,9 +17,10 @@ from prefect_tpu.infra.storage import Storage
 def of_attempt(storage: Storage, seen: Observation, failure: Failure | None) -> AttemptSummary:
     """By the last look at its hosts and by what it left in the job's folder; it ends now."""
     number, ledger = seen.attempt, Ledger(storage)
+    plan = history.read_plan(storage, number)
     return AttemptSummary(
         number=number,
-        accelerator=history.read_plan(storage, number).accelerator,
+        accelerator=plan.accelerator,
         started=ledger.started(number),
         ended=time.time(),
         outcome="succeeded" if failure is None else failure.kind.value,
@@ -29,6 +30,8 @@ def of_attempt(storage: Storage, seen: Observation, failure: Failure | None) -> 
         saved_step=checkpoints.saved_step(storage, number),
         instead_of=ledger.instead_of(number),
         places=lost_places(seen),
+        cluster=plan.cluster,
+        zone=plan.zone,
     )
 
 

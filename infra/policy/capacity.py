@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
+from types import MappingProxyType
 
 from prefect_tpu.infra.contract import ExitCode
 from prefect_tpu.infra.errors import Failure, FailureKind
 from prefect_tpu.infra.job import AttemptSummary
 from prefect_tpu.infra.policy.failures import failure
+from prefect_tpu.infra.policy.offers import named, offer_of
 from prefect_tpu.infra.state import HostObservation, Observation, Offer
 
+REST_SECONDS = 60.0  # an offer without capacity is asked again after it; a platform that has none has none at once
+LONGEST_REST_SECONDS = 1_800.0
 REFUSED_ADVICE = "Waiting does not help: mend what is named, or ask for other accelerators, then run the same again."
 
 
@@ -24,24 +29,39 @@ def choose(
     refused: Mapping[Offer, str],
     in_vain: Sequence[Offer] = (),
     barred: Set[Offer] = frozenset(),
+    dry: Mapping[Offer, float] = MappingProxyType({}),
 ) -> Offer | Failure:
     """The first offer that was not refused; those tried `in_vain`, oldest first, come last, in that order.
+
+    So do those that were `dry`, by the seconds that they still rest: the one that wakes first before the others. One
+    that rests comes after all that do not.
 
     Returns a `Failure` that lists why each was refused where none is left. Where all are `barred`, no slice was
     lacking: something is in the way of the job itself.
     """
     open_offers = [offer for offer in offers if offer not in refused]
     if not open_offers:
-        reasons = [f"{offer.accelerator}: {refused[offer]}" for offer in offers]
-        return replace(_none(set(offers) <= barred, " ".join(reasons)), advice=REFUSED_ADVICE, evidence=tuple(reasons))
+        kind = FailureKind.REFUSED if set(offers) <= barred else FailureKind.NO_CAPACITY
+        return replace(none_of(offers, refused, kind), advice=REFUSED_ADVICE)
     tried = {offer: position for position, offer in enumerate(in_vain)}
-    return min(open_offers, key=lambda offer: (tried.get(offer, -1), offers.index(offer)))
+
+    def turn(offer: Offer) -> tuple[bool, bool, float, int, int]:
+        rest, position = dry.get(offer, 0.0), tried.get(offer, -1)
+        return rest > 0, offer in dry or offer in tried, rest, position, offers.index(offer)
+
+    return min(open_offers, key=turn)
 
 
-def _none(is_barred: bool, reasons: str) -> Failure:
-    if is_barred:
-        return failure(FailureKind.REFUSED, f"The job is not taken. {reasons}")
-    return failure(FailureKind.NO_CAPACITY, f"No slice is to be had. {reasons}")
+def none_of(offers: Sequence[Offer], reasons: Mapping[Offer, str], kind: FailureKind, what: str = "") -> Failure:
+    """That none of the offers gave a slice, with the reason of each that was asked."""
+    lines = tuple(_line(named(offer, offers), reasons[offer]) for offer in offers if offer in reasons)
+    what = what or ("The job is not taken." if kind is FailureKind.REFUSED else "No slice is to be had.")
+    return replace(failure(kind, " ".join((what, *lines))), evidence=lines)
+
+
+def _line(name: str, reason: str) -> str:
+    """Of one offer, which its reason may name already."""
+    return f"{reason if name in reason else f'{name}: {reason}'}".rstrip(".") + "."
 
 
 def in_a_row(ended: Sequence[AttemptSummary]) -> tuple[AttemptSummary, ...]:
@@ -67,6 +87,24 @@ def in_vain(ended: Sequence[AttemptSummary]) -> tuple[AttemptSummary, ...]:
         or attempt.failure.kind is not FailureKind.UNSCHEDULABLE
         or not new_places(row[: index + 1])
     )
+
+
+def said_in_vain(ended: Sequence[AttemptSummary]) -> dict[Offer, str]:
+    """Why the last attempts had no slice, the newest of each offer."""
+    return {offer_of(attempt): attempt.failure.message for attempt in in_a_row(ended) if attempt.failure is not None}
+
+
+def resting(ended: Sequence[AttemptSummary], now: float, seconds: float = REST_SECONDS) -> dict[Offer, float]:
+    """For how many seconds more no attempt shall begin on an offer again while another one waits in a cluster.
+
+    Twice as long each time, so that a day of waiting makes no thousand attempts. `now` is by the clock of their ends;
+    an offer that has rested for long enough has 0 or less.
+    """
+    tried = in_vain(ended)
+    times = Counter(offer_of(attempt) for attempt in tried)
+    last = {offer_of(attempt): attempt.ended or attempt.started for attempt in tried}
+    longest = max(seconds, LONGEST_REST_SECONDS)
+    return {o: last[o] + min(longest, seconds * 2.0 ** min(count - 1, 16)) - now for o, count in times.items()}
 
 
 def new_places(row: Sequence[AttemptSummary]) -> tuple[str, ...]:

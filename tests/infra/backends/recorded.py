@@ -14,9 +14,10 @@ from prefect_tpu.infra.backends.jobset_view import view
 from prefect_tpu.infra.contract import HostRecord
 from prefect_tpu.infra.errors import Failure
 from prefect_tpu.infra.job import SliceJob
-from prefect_tpu.infra.launcher.step import Close, Live, View, step
+from prefect_tpu.infra.launcher.actions import Close
+from prefect_tpu.infra.launcher.step import Live, View, step
+from prefect_tpu.infra.policy.offers import offers_of
 from prefect_tpu.infra.scratch import HostProgress
-from prefect_tpu.infra.state import Offer
 
 FIXTURES = Path(__file__).parent / "fixtures" / "failures"
 LONG = 1e6  # seconds: whatever was waited for has been waited for by then
@@ -79,14 +80,15 @@ class Recording:
         job = self.parsed_job
         live = Live(
             number=1,
-            accelerator=job.accelerators[0],
+            offer=offers_of(job)[0],
             observation=seen,
             failing_for=LONG if seen.has_failure else None,
             waiting_for=LONG if seen.waiting else None,
             stopping_for=LONG if self.was_told_to_stop else None,
         )
-        offers = tuple(Offer(accelerator=name) for name in job.accelerators)
-        action = step(View(job=job, offers=offers, last_number=1, live=live, is_stop_asked=self.was_told_to_stop))
+        action = step(
+            View(job=job, offers=offers_of(job), last_number=1, live=live, is_stop_asked=self.was_told_to_stop)
+        )
         assert isinstance(action, Close), f"the launcher would {action}"
         return action.failure
 

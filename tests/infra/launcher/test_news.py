@@ -14,7 +14,7 @@ from prefect_tpu.infra.plan import HostPlan
 def test_what_stands_in_is_told(make_plan: Callable[..., HostPlan], stand_in: str) -> None:
     told: list[News] = []
     plan = make_plan(accelerator="l4", hosts=1, devices_per_host=1, stand_in=stand_in)
-    Announcer("job", told.append).began(plan)
+    Announcer("job", told.append).began(plan, "l4")
     said = ["l4: 1 host of 1 device, from the beginning", stand_in]
     assert [news.text for news in told] == [text for text in said if text]
     assert {news.attempt for news in told} == {plan.attempt}

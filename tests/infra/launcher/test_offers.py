@@ -8,9 +8,10 @@ import pytest
 
 from prefect_tpu.infra.job import SliceJob
 from prefect_tpu.infra.launcher.offers import Offers
-from prefect_tpu.infra.state import Offer
+from prefect_tpu.infra.state import Offer, Waiting
 
 A, B = Offer(accelerator="v6e-16"), Offer(accelerator="cpu")
+TAKEN = Waiting(reason="all are taken.")
 
 
 class Clock:
@@ -54,9 +55,9 @@ def test_what_is_barred_is_refused_too(offers_of: Callable[..., Offers]) -> None
 
 def test_the_time_waited_runs_until_a_slice_is_had(offers_of: Callable[..., Offers], clock: Clock) -> None:
     offers = offers_of("v6e-16", "cpu")
-    offers.wait_for(A)
+    offers.wait_for(A, TAKEN)
     clock.now += 4.0
-    offers.wait_for(A)
+    offers.wait_for(A, TAKEN)
     assert offers.waited == 4.0
     offers.got()
     assert offers.waited == 0.0
@@ -66,14 +67,14 @@ def test_after_too_long_the_next_offer_has_its_turn_and_the_last_one_is_kept(
     offers_of: Callable[..., Offers], clock: Clock
 ) -> None:
     offers = offers_of("v6e-16", "cpu")
-    offers.wait_for(A)
+    offers.wait_for(A, TAKEN)
     clock.now += 10.0
     assert offers.tire() is None
     clock.now += 0.1
     assert offers.tire() == A
-    assert offers.refused == {A: "no slice within 10 s (provision_timeout)."}
+    assert offers.refused == {A: "no slice within 10 s (provision_timeout): all are taken."}
     assert offers.waited == 0.0, "the next one has all the time again"
-    offers.wait_for(B)
+    offers.wait_for(B, TAKEN)
     clock.now += 99.0
     assert offers.tire() is None, "of the last one the job itself tires"
     assert offers.waited == 99.0

@@ -14,22 +14,18 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from prefect_tpu.infra.contract import ExitCode, HostRecord, StopReason
 from prefect_tpu.infra.errors import FailureKind
 from prefect_tpu.infra.job import AttemptSummary, Program, SliceJob
-from prefect_tpu.infra.launcher.step import (
-    KILL_AFTER_GRACE_SECONDS,
-    SETTLE_SECONDS,
+from prefect_tpu.infra.launcher.actions import (
     Action,
     Attach,
     BackOff,
     Close,
     Finish,
-    Live,
     Provision,
     Submit,
     TellToLeave,
-    View,
     Watch,
-    step,
 )
+from prefect_tpu.infra.launcher.step import KILL_AFTER_GRACE_SECONDS, SETTLE_SECONDS, Live, View, step
 from prefect_tpu.infra.policy.capacity import CAPACITY
 from prefect_tpu.infra.policy.failures import failure
 from prefect_tpu.infra.state import Cause, HostObservation, HostPhase, JobState, Observation, Offer, Waiting
@@ -66,13 +62,13 @@ NO_IMAGE = Cause(kind=FailureKind.IMAGE, message="no such image")
 
 def live(*hosts: HostObservation, cause: Cause | None = None, **changes: Any) -> Live:
     seen = Observation(attempt=4, hosts=hosts, cause=cause) if hosts else None
-    return Live(number=4, accelerator="v6e-16", observation=seen, **changes)
+    return Live(number=4, offer=A, observation=seen, **changes)
 
 
 def waiting(seconds: float, **changes: Any) -> Live:
     """Sent so long ago, and without a slice."""
     seen = Observation(attempt=4, hosts=(PENDING, PENDING), waiting=Waiting(reason="16 chips in use."))
-    return Live(number=4, accelerator="v6e-16", observation=seen, waiting_for=seconds, **changes)
+    return Live(number=4, offer=A, observation=seen, waiting_for=seconds, **changes)
 
 
 def ended(kind: FailureKind | None, number: int = 3, saved: int | None = None) -> AttemptSummary:
@@ -334,7 +330,7 @@ class RandomBackend(RuleBasedStateMachine):
 
     def look(self, number: int) -> Live:
         if not self.is_attached:
-            return Live(number=number, accelerator=self.accelerator)
+            return Live(number=number, offer=Offer(accelerator=self.accelerator))
         waits = Waiting(reason="all is taken") if self.is_waiting else None
         seen = Observation(attempt=number, hosts=tuple(self.hosts.values()), waiting=waits, cause=self.cause)
         if seen.has_failure and self.failing_since is None:
@@ -343,7 +339,7 @@ class RandomBackend(RuleBasedStateMachine):
         stopping = None if self.stopping_since is None else self.now - self.stopping_since
         return Live(
             number=number,
-            accelerator=self.accelerator,
+            offer=Offer(accelerator=self.accelerator),
             observation=seen,
             failing_for=failing,
             waiting_for=self.now - self.began if self.is_waiting else None,

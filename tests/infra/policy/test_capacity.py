@@ -12,12 +12,17 @@ from prefect_tpu.infra.errors import Failure, FailureKind
 from prefect_tpu.infra.job import AttemptSummary
 from prefect_tpu.infra.policy.capacity import (
     AVOID_SECONDS,
+    LONGEST_REST_SECONDS,
     MOST_AVOIDED,
+    REST_SECONDS,
     choose,
     in_a_row,
     in_vain,
     lost_places,
     new_places,
+    none_of,
+    resting,
+    said_in_vain,
     to_avoid,
 )
 from prefect_tpu.infra.policy.failures import failure
@@ -112,7 +117,7 @@ def test_the_places_of_lost_hosts_are_those_the_platform_took_or_that_are_gone()
 
 
 def test_spot_and_on_demand_are_two_offers() -> None:
-    spot = Offer(accelerator="v6e-16", capacity="spot")
+    spot = Offer(accelerator="v6e-16:spot")
     assert choose([A, spot], {A: "none left"}) == spot
 
 
@@ -131,6 +136,61 @@ def test_where_no_offer_lacks_a_slice_it_is_the_job_that_is_refused() -> None:
     assert kinds == [FailureKind.REFUSED, FailureKind.NO_CAPACITY]
     one = choose([A, B], {A: "no permission."}, barred={A})
     assert one == B
+
+
+def test_an_offer_without_capacity_rests_while_another_one_may_be_asked() -> None:
+    assert choose([A, B, C], {}, dry={A: 60.0}) == B
+    assert choose([A, B, C], {C: "no"}, dry={A: 60.0, B: 9.0}) == B, "where all rest, the one that wakes first"
+    assert choose([A, B, C], {}, dry={A: 0.0}) == B, "one that was never asked comes before one that is awake again"
+    assert choose([A, B, C], {}, dry={A: -1.0, B: -2.0, C: 5.0}) == B, "who was asked longest ago"
+    assert choose([A, B], {}, in_vain=[A], dry={B: 5.0}) == A, "and one that was tried in vain before one that rests"
+
+
+@given(st.lists(st.sampled_from([A, B, C]), min_size=1, max_size=3, unique=True), st.lists(st.floats(0.1, 90.0)))
+@settings(max_examples=60)
+def test_no_offer_starves(order: list[Offer], pauses: list[float]) -> None:
+    """However long an answer takes: between two questions to one offer, every other one is asked."""
+    now, wakes, asked = 0.0, dict[Offer, float](), list[Offer]()
+    for pause in pauses:
+        chosen = choose(order, {}, dry={offer: moment - now for offer, moment in wakes.items()})
+        assert isinstance(chosen, Offer)
+        now = max(now, wakes.get(chosen, now)) + pause
+        wakes[chosen] = now + REST_SECONDS
+        asked.append(chosen)
+    assert asked == [order[index % len(order)] for index in range(len(pauses))]
+
+
+def tried(number: int, offer: Offer, at: float, kind: FailureKind = FailureKind.NO_CAPACITY) -> AttemptSummary:
+    cause = failure(kind, f"attempt {number} had none")
+    return AttemptSummary(
+        number=number, accelerator=offer.accelerator, cluster=offer.cluster, zone=offer.zone,
+        started=at - 5.0, ended=at, outcome="x", failure=cause,
+    )  # fmt: skip
+
+
+def test_an_offer_that_an_attempt_tried_in_vain_rests_twice_as_long_each_time() -> None:
+    here, there = (Offer(accelerator="v6e-16", zone=f"us-east5-{letter}") for letter in "ab")
+    ended = [tried(1, here, 100.0), tried(2, there, 130.0), tried(3, here, 200.0)]
+    assert resting(ended, now=210.0) == {here: 2 * REST_SECONDS - 10.0, there: REST_SECONDS - 80.0}
+    assert resting(ended, now=210.0, seconds=0.5) == {here: -9.0, there: -79.5}
+    assert resting([tried(n, here, 100.0) for n in range(99)], now=100.0) == {here: LONGEST_REST_SECONDS}
+    assert resting([*ended, tried(4, here, 300.0, FailureKind.HOST_LOST)], now=300.0) == {}
+    assert said_in_vain(ended) == {here: "attempt 3 had none", there: "attempt 2 had none"}
+
+
+@given(st.sets(st.sampled_from([A, B, C]), min_size=1))
+def test_every_reason_is_in_the_end(asked: set[Offer]) -> None:
+    end = none_of([A, B, C], {offer: f"{offer.accelerator[:3]} is short." for offer in asked}, FailureKind.NO_QUOTA)
+    assert end.kind is FailureKind.NO_QUOTA
+    assert end.evidence == tuple(
+        f"{o.accelerator}: {o.accelerator[:3]} is short." for o in (A, B, C) if o in asked
+    )  # fmt: skip
+    assert end.message == " ".join(("No slice is to be had.", *end.evidence))
+
+
+def test_a_reason_that_names_its_offer_is_not_named_twice() -> None:
+    end = none_of([A], {A: "No slice of v6e-16 within 60 s"}, FailureKind.NO_CAPACITY, "It is late.")
+    assert end.message == "It is late. No slice of v6e-16 within 60 s."
 
 
 @given(offers, st.sets(st.sampled_from([A, B, C])), st.lists(st.sampled_from([A, B, C]), max_size=4))

@@ -1,0 +1,29 @@
+"""Where in Google Cloud is a cluster, by its name alone, and may a zone be one of its own?"""
+
+from __future__ import annotations
+
+import re
+
+_PROJECT, _LOCATION, _CLUSTER = r"[a-z0-9.:-]+", r"(?P<location>[a-z]+-[a-z]+[0-9]+(-[a-z0-9]+)?)", r"[a-z0-9-]+"
+# As `--cluster` takes it, and as gcloud names the contexts that it writes.
+_NAMES = (
+    re.compile(rf"gke://{_PROJECT}/{_LOCATION}/{_CLUSTER}"),
+    re.compile(rf"gke_{_PROJECT}_{_LOCATION}_{_CLUSTER}"),
+)
+
+
+def location_of(cluster: str | None) -> str | None:
+    """The zone or region that a cluster's name tells; None where it tells none."""
+    found = next((match for name in _NAMES if (match := name.fullmatch(cluster or ""))), None)
+    return None if found is None else found["location"]
+
+
+def region_of(location: str) -> str:
+    """`us-east5` of `us-east5` and of `us-east5-b`."""
+    return "-".join(location.split("-")[:2])
+
+
+def may_have(cluster: str | None, zone: str) -> bool:
+    """Whether nodes of this cluster may be in this zone: those of GKE are in its own region, of others nobody knows."""
+    location = location_of(cluster)
+    return location is None or region_of(location) == region_of(zone)
