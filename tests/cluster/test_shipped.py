@@ -1,0 +1,183 @@
+"""deployments/gke is enough: applied as it is, a job goes through its queue, and its reaper ends what was left."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import shipped
+from cluster import Cluster
+from control_plane import users
+from gcs import Gcs
+from kubelet import python_image
+from objects import JOBSETS
+
+from prefect_tpu.infra.gcp import permissions
+from prefect_tpu.infra.gcp.permissions import CHECKING, DRIVING, LOOKING, QUEUEING, REAPING, Grant
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
+
+PATIENCE = 90.0
+SHELL = "from prefect_tpu.flows.cli import main; main()"
+WAIT = "trap 'exit 0' TERM; while :; do sleep 0.1; done"
+BATCH = "/apis/batch/v1/namespaces"
+GOOGLE = "prefect-tpu-{}@my-project.iam.gserviceaccount.com"
+Object = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def namespace() -> str:
+    """One for all tests here: a queue of the same name is not made anew at once."""
+    return f"shipped-{os.urandom(2).hex()}"
+
+
+@pytest.fixture(scope="module")
+def applied(kueue: Cluster, namespace: str) -> Iterator[Cluster]:
+    """Every file, as it is shipped."""
+    with kueue.namespace(namespace):
+        shipped.apply_all(kueue, namespace)
+        shipped.apply(kueue, namespace, "kueue.yaml")
+        yield kueue
+    shipped.clean_up(kueue, namespace, "bindings.yaml", "kueue.yaml")
+
+
+def may(cluster: Cluster, user: str, namespace: str | None, grant: Grant) -> set[str]:
+    """Which verbs of a grant somebody has."""
+    asked = {"group": grant.resource.group, "resource": grant.resource.plural, "subresource": grant.part or ""}
+    return {verb for verb in grant.verbs if _is_allowed(cluster, user, {**asked, "verb": verb}, namespace)}
+
+
+def _is_allowed(cluster: Cluster, user: str, asked: Object, namespace: str | None) -> bool:
+    where = {"namespace": namespace} if namespace else {}
+    spec = {"user": user, "resourceAttributes": {**asked, **where}}
+    review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
+    return bool(cluster.api.post("/apis/authorization.k8s.io/v1/subjectaccessreviews", review)["status"]["allowed"])
+
+
+def both_names(account: str, namespace: str) -> tuple[str, str]:
+    """Of an account: in the cluster, and as Google vouches for it."""
+    return f"system:serviceaccount:{namespace}:prefect-tpu-{account}", GOOGLE.format(account)
+
+
+def test_each_account_may_do_its_own_and_no_more(applied: Cluster, namespace: str) -> None:
+    for driver in both_names("driver", namespace):
+        for grant in DRIVING + QUEUEING + CHECKING:
+            assert may(applied, driver, namespace, grant) == set(grant.verbs), (driver, grant)
+        assert all(may(applied, driver, None, grant) == set(grant.verbs) for grant in LOOKING)
+    needed = permissions.permissions(REAPING)
+    for reaper in both_names("reaper", namespace):
+        for grant in REAPING + DRIVING + QUEUEING:
+            own = {one.verb for one in needed if (one.resource, one.part) == (grant.resource, grant.part)}
+            assert may(applied, reaper, namespace, grant) == own & set(grant.verbs), (reaper, grant)
+    for host in both_names("host", namespace):
+        assert not any(may(applied, host, namespace, grant) for grant in DRIVING + QUEUEING + CHECKING + LOOKING)
+
+
+@pytest.fixture
+def says(applied: Cluster, namespace: str, gcs: Gcs, bucket: str) -> Callable[..., str]:
+    """Whoever drives jobs as the shipped account, from a shell."""
+    token = users.token_of(applied.api, namespace, "prefect-tpu-driver")
+    path = applied.plane.folder / f"{namespace}.kubeconfig"
+    own = {
+        "KUBECONFIG": str(users.write_kubeconfig(path, applied.plane.server, token, namespace)),
+        "PREFECT_TPU_OUTPUT": f"{bucket}/jobs",
+    }
+    python = applied.kubelet.images.pull("pod-python", "IfNotPresent")
+    applied.kubelet.images.add("program", replace(python, environment=gcs.environment))
+
+    def ask(*words: str) -> str:
+        shell = [sys.executable, "-P", "-c", SHELL, *words]
+        environment = {**os.environ, **own}
+        done = subprocess.run(shell, env=environment, capture_output=True, text=True, timeout=PATIENCE)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    return ask
+
+
+def run(namespace: str, name: str, accelerator: str, *words: str) -> Sequence[str]:
+    pods = ("--image", "program", "--pod", "python=python", "--namespace", namespace)
+    account = ("--service-account", "prefect-tpu-host", "--queue", "tpus")
+    return ("run", *pods, *account, "-a", accelerator, "--name", name, "--json", *words, "sh", "--", "-c")
+
+
+def test_jobs_go_through_the_shipped_queue(
+    says: Callable[..., str], applied: Cluster, namespace: str, fresh_pool: Callable[..., list[str]]
+) -> None:
+    """One with chips, which wants processors and memory too, and one without: neither is left waiting for a quota."""
+    fresh_pool("v6e-8")
+    cpus = applied.add_cpus(f"cpus-{namespace}")
+    try:
+        for name, accelerator in (("chips", "v6e-8"), ("bare", "cpu-1x1")):
+            assert json.loads(says(*run(namespace, name, accelerator), "echo done"))["state"] == "succeeded"
+            assert "done" in says("logs", name)
+    finally:
+        applied.delete_nodes(*cpus)
+
+
+@pytest.fixture
+def launcher(applied: Cluster, namespace: str, gcs: Gcs, bucket: str) -> Callable[..., Object]:
+    """A Job made of the CronJob, as `kubectl create job --from` makes one, with its image on this machine."""
+    cron = applied.api.get(f"{BATCH}/{namespace}/cronjobs/prefect-tpu-reaper")
+    container = cron["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"][0]
+    python = python_image(Path(sys.prefix))
+    mine = replace(python, folders=(*python.folders, *shipped.folders()), environment=gcs.environment)
+    applied.kubelet.images.add(container["image"], mine)
+
+    def job(name: str, *words: str) -> Object:
+        spec = copy.deepcopy(cron["spec"]["jobTemplate"]["spec"])
+        command = spec["template"]["spec"]["containers"][0]["command"]
+        command[:] = [word.replace("gs://my-bucket", bucket) for word in command] + list(words)
+        at = command.index("--cluster")
+        del command[at : at + 2]  # the cluster that it is in, here
+        made = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": spec}
+        return applied.api.post(f"{BATCH}/{namespace}/jobs", made)
+
+    return job
+
+
+def test_the_reaper_ends_what_was_left(
+    says: Callable[..., str],
+    launcher: Callable[..., Object],
+    applied: Cluster,
+    namespace: str,
+    fresh_pool: Callable[..., list[str]],
+    until: Callable[..., Any],
+) -> None:
+    fresh_pool("v6e-8")
+    says(*run(namespace, "left", "v6e-8", "--detach"), WAIT)
+    path = f"{JOBSETS}/namespaces/{namespace}/jobsets"
+    found = until(lambda: applied.api.get(f"{path}/left-1"), "the JobSet")
+    says("stop", "left")
+    kept = {key: found["metadata"][key] for key in ("name", "labels", "annotations")}
+    applied.api.post(
+        path, {"apiVersion": found["apiVersion"], "kind": "JobSet", "metadata": kept, "spec": found["spec"]}
+    )
+    launcher("look", "--dry-run")
+    assert "would end JobSet 'left-1'" in told_by(applied, namespace, "look", until)
+    assert applied.api.get(f"{path}/left-1")
+    launcher("end")
+    assert "ended JobSet 'left-1'" in told_by(applied, namespace, "end", until)
+    assert applied.api.get(path)["items"] == []
+
+
+def told_by(cluster: Cluster, namespace: str, job: str, until: Callable[..., Any]) -> str:
+    """What a Job has written, once it is over."""
+    pods = f"/api/v1/namespaces/{namespace}/pods"
+
+    def ended() -> Object | None:
+        found = cluster.api.get(pods, labelSelector=f"job-name={job}")["items"]
+        return next((one for one in found if one["status"]["phase"] in ("Succeeded", "Failed")), None)
+
+    pod = until(ended, f"the end of Job {job}")
+    written = cluster.api.text(f"{pods}/{pod['metadata']['name']}/log")
+    assert pod["status"]["phase"] == "Succeeded", written
+    return written
