@@ -134,10 +134,11 @@ class Pools:
         def change(pool: NodePool) -> None:
             pool.initial_node_count = count
 
-        pool, trial = self.get(name), self._changed(name, change)
-        pool.message.status, size = Status.RECONCILING, wanted(trial)
+        pool = self.get(name)
+        self._changed(name, change)
+        pool.message.status = Status.RECONCILING
         seconds = self.world.delays.resizing
-        return self.operations.begin(Kind.SET_NODE_POOL_SIZE, name, seconds, lambda: self._resized(pool, size))
+        return self.operations.begin(Kind.SET_NODE_POOL_SIZE, name, seconds, lambda: self._resized(pool, count))
 
     def change(self, name: str, change: Callable[[NodePool], None]) -> Operation:
         """Something else of a pool is other; it must still be one that may be made."""
@@ -146,14 +147,13 @@ class Pools:
         seconds = self.world.delays.resizing
         return self.operations.begin(Kind.UPDATE_CLUSTER, name, seconds, lambda: change(pool.message))
 
-    def _changed(self, name: str, change: Callable[[NodePool], None]) -> NodePool:
-        """The pool as it would be then."""
+    def _changed(self, name: str, change: Callable[[NodePool], None]) -> None:
+        """Refuses what the pool would be then."""
         pool = self.get(name)
         self.operations.check_idle(pool.cluster)
         trial = NodePool(pool.message)
         change(trial)
         self._check(trial, tuple(self._cluster(pool.cluster).locations))
-        return trial
 
     def _check(self, asked: NodePool, zones: tuple[str, ...]) -> None:
         if said := refusal(asked, zones, self.world):
@@ -177,12 +177,13 @@ class Pools:
     def _deleted(self, name: str) -> None:
         del self.all[name]
 
-    def _resized(self, pool: Pool, size: int) -> Failure | None:
+    def _resized(self, pool: Pool, count: int) -> Failure | None:
+        size = count * len(pool.message.locations)
         lack = self._lack(pool) if size > pool.size else None
         if lack:
             pool.fail(lack, Status.RUNNING_WITH_ERROR)
             return lack
-        pool.size, pool.message.status = size, Status.RUNNING
+        pool.size, pool.message.status, pool.message.initial_node_count = size, Status.RUNNING, count
         gone, pool.nodes = pool.nodes[size:], pool.nodes[:size]
         if gone:
             self.clock.soon(self._machines.delete_nodes, *gone)

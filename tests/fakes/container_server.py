@@ -83,7 +83,7 @@ class Server(ThreadingHTTPServer):
         self.asked: list[Request] = []
         self.troubles: list[Trouble] = []
         self._lock = threading.Lock()
-        self._thread = threading.Thread(target=self.serve_forever, name="fake-container-http", daemon=True)
+        self._thread = threading.Thread(target=self.serve_forever, args=(0.05,), name="fake-container", daemon=True)
 
     def __enter__(self) -> Server:
         self.pools.clock.start()

@@ -114,9 +114,8 @@ class World:
         """Refuses a request that nobody may make, or that comes too soon after others."""
         permission = PERMISSIONS[called]
         if permission in self.denied:
-            cluster, operations, _ = resource.partition("/operations")
-            place = resource.split("/locations/")[0] if operations else cluster.partition("/nodePools/")[0]
-            raise denied(permission, place)
+            is_of_project = called.startswith("operations.")
+            raise denied(permission, resource.partition("/locations/" if is_of_project else "/nodePools/")[0])
         if permission != "container.clusters.update" or self.writes_per_second is None:
             return
         now = time.monotonic()
