@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import google.auth.exceptions
 import requests
 from google.api_core import exceptions
@@ -35,9 +37,13 @@ def why(error: BaseException, api: GoogleApi, project: str) -> tuple[str, str]:
         return f"{api.name} did not answer in time", "Ask again, or look at the network."
     if isinstance(error, exceptions.ServiceUnavailable | requests.ConnectionError | OSError):
         return f"{api.name} cannot be reached ({_short(error)})", "Ask again, or look at the network."
+    if isinstance(error, NotJson):
+        return f"something else than {api.name} answered", "Look for a proxy or a page to log in on the way."
     return f"{api.name} answers {_short(error)}", "Ask again later."
 
 
+_ADDRESS = re.compile(r"^[A-Z]+ https?://\S+: ")  # before what an API says that is asked by REST
+_SHOWN = 200  # characters
 _LOGIN = "Run `gcloud auth application-default login`, or set GOOGLE_APPLICATION_CREDENTIALS."
 
 
@@ -51,9 +57,10 @@ def _forbidden(error: exceptions.Forbidden, api: GoogleApi, project: str) -> tup
 
 
 def _short(error: BaseException) -> str:
-    """The kind of error, and the first line of what it says; a request's address says too much."""
+    """The kind of error, and the first line of what it says, without the request's address."""
     if isinstance(error, exceptions.GoogleAPICallError):
-        return f"{error.code or error.grpc_status_code}: {str(error.message).splitlines()[0][:200]}"
+        code = error.grpc_status_code.name if error.grpc_status_code is not None else error.code
+        return f"{code}: {_ADDRESS.sub('', str(error.message)).partition(chr(10))[0][:_SHOWN]}"
     if isinstance(error, requests.RequestException):
         return type(error).__name__
-    return (str(error) or type(error).__name__).splitlines()[0][:200]
+    return (str(error) or type(error).__name__).partition("\n")[0][:_SHOWN]

@@ -1,6 +1,6 @@
 """Does Google Cloud allow a slice? Limits of Cloud Quotas, usage of Cloud Monitoring, told per quota.
 
-Nothing here raises for what Google answers, and nothing waits longer than ten seconds: what is not told cannot be told.
+Nothing here raises for what Google answers, and nothing waits for long: what is not told cannot be told.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from math import inf
 from typing import TypeVar
 
 from prefect_tpu.infra.accelerators import Slice
@@ -17,8 +18,8 @@ from prefect_tpu.infra.gcp.quota_limits import FAMILY, Listing, ask_listing, lim
 from prefect_tpu.infra.gcp.quota_table import SERVICE, Quota, Quotas, ways
 from prefect_tpu.infra.gcp.quota_usage import ask_series, used_of
 from prefect_tpu.infra.policy.quota import Allowance, Fit, Ruling, best, cannot_tell, judge
+from prefect_tpu.infra.zones import region_of
 
-LIMIT_SECONDS, USE_SECONDS = 6.0, 4.0  # all quotas are asked for at once
 PAGE = "https://console.cloud.google.com/iam-admin/quotas"
 T = TypeVar("T")
 
@@ -29,6 +30,7 @@ class Need:
 
     capacity: `on-demand`, `spot`, `flex-start` or `queue`.
     location: of the cluster, a region or a zone. zone: where the nodes shall be, where that is known.
+    limit_seconds, use_seconds: how long either API may take; all quotas are asked for at once.
     """
 
     shape: Slice
@@ -37,6 +39,8 @@ class Need:
     project: str
     location: str
     zone: str | None = None
+    limit_seconds: float = 6.0
+    use_seconds: float = 4.0
 
     @property
     def where(self) -> str:
@@ -45,8 +49,7 @@ class Need:
 
     @property
     def region(self) -> str:
-        """`us-east5` of `us-east5-a`."""
-        return self.where.rpartition("-")[0] if self.where.count("-") > 1 else self.where
+        return region_of(self.where)
 
     def place(self, quota: Quota) -> str | None:
         """Where a quota counts: the region, or the zone; None where that is not known."""
@@ -76,7 +79,8 @@ async def _way(need: Need, quotas: Quotas) -> tuple[Ruling, ...]:
 
 
 async def _ruling(need: Need, quota: Quota) -> Ruling | None:
-    listing = await _told(partial(ask_listing, need.project, quota, LIMIT_SECONDS), CLOUD_QUOTAS, need, LIMIT_SECONDS)
+    asked = partial(ask_listing, need.project, quota, need.limit_seconds)
+    listing = await _told(asked, CLOUD_QUOTAS, need, need.limit_seconds)
     if listing is None:
         why = f"Google knows no quota {quota.id} in project {need.project}"
         return cannot_tell(why, _page(need))
@@ -98,14 +102,15 @@ async def _in_place(need: Need, quota: Quota, listing: Listing, place: str) -> R
         more=_more(need, quota, listing, place),
         look=_page(need),
     )
-    if limit is None or limit < need.chips:
+    if limit is None or limit < need.chips or limit == inf:
         return judge(need.chips, allowed)
-    asked = partial(ask_series, need.project, listing.metric, place, USE_SECONDS)
-    series = await _told(asked, MONITORING, need, USE_SECONDS)
+    asked = partial(ask_series, need.project, listing.metric, place, need.use_seconds)
+    series = await _told(asked, MONITORING, need, need.use_seconds)
     if isinstance(series, Ruling):
         return judge(need.chips, replace(allowed, unknown=series.said, look=series.advice))
     used = used_of(series or (), quota)
-    return judge(need.chips, replace(allowed, used=used, unknown="Cloud Monitoring has no point of it"))
+    more = _more(need, quota, listing, place, used or 0.0)
+    return judge(need.chips, replace(allowed, used=used, more=more, unknown="Cloud Monitoring has no point of it"))
 
 
 def _somewhere(need: Need, quota: Quota, listing: Listing) -> Ruling:
@@ -142,11 +147,11 @@ def _page(need: Need) -> str:
     return f"See {PAGE}?project={need.project}."
 
 
-def _more(need: Need, quota: Quota, listing: Listing, place: str) -> str:
+def _more(need: Need, quota: Quota, listing: Listing, place: str, used: float = 0.0) -> str:
     if listing.fixed:
         return f"Google takes no request for more of it ({listing.fixed}). {_page(need)}"
     dimensions = ",".join([f"{quota.scope}={place}", *([f"{FAMILY}={quota.family}"] if quota.family else [])])
     return (
         f"Ask for more: gcloud quotas preferences create --service {SERVICE} --project {need.project} --quota-id"
-        f" {quota.id} --dimensions {dimensions} --preferred-value {need.chips} --email YOUR_ADDRESS"
+        f" {quota.id} --dimensions {dimensions} --preferred-value {need.chips + used:g} --email YOUR_ADDRESS"
     )
