@@ -23,6 +23,8 @@ _SECRET = re.compile(r"([^/]+)/([-._a-zA-Z0-9]{1,253})")
 _KEY = re.compile(r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 _BUCKET = re.compile(r"gs://[a-z0-9][-a-z0-9_.]{1,220}[a-z0-9](/[^,]*)?")  # a comma would end the folder's name
+_ZONE = re.compile(r"[a-z]+-[a-z]+[0-9]+-[a-z0-9]+")
+_EMAIL = re.compile(r"[A-Za-z0-9._-]+@[a-z0-9][a-z0-9.-]*")
 _OURS = ("prefect-tpu/", "jobset.sigs.k8s.io/", "app.kubernetes.io/managed-by", "kueue.x-k8s.io/queue-name")
 
 
@@ -35,6 +37,38 @@ def check_text(name: str, value: Any) -> None:
     """A word of its own: a context, an interpreter."""
     if value is not None and (not isinstance(value, str) or not value or re.search(r"\s", value)):
         raise UsageError(f"{name} is {shown(value)}: give one word, or leave it out.")
+
+
+def check_clusters(first: Any, others: Any) -> None:
+    """In order of preference, each named once."""
+    if not isinstance(others, tuple):
+        raise UsageError(f"fallback_clusters is {shown(others)}: give a list of clusters.")
+    for cluster in others:
+        check_text("fallback_clusters", cluster if cluster else "")
+    if others and first is None:
+        raise UsageError("fallback_clusters are given, and no cluster before them: name the first choice as cluster.")
+    if len({first, *others}) <= len(others):
+        raise UsageError("A cluster is named twice, as first choice or fallback: leave one of them out.")
+
+
+def check_zones(zones: Any) -> None:
+    if not isinstance(zones, tuple):
+        raise UsageError(f"zones is {shown(zones)}: give a list of zones.")
+    for zone in zones:
+        if not isinstance(zone, str) or not _ZONE.fullmatch(zone):
+            raise UsageError(f"zones has {shown(zone)}: give zones of Google Cloud, such as us-east5-b.")
+    if len(set(zones)) < len(zones):
+        raise UsageError("A zone is named twice: leave one of them out.")
+
+
+def check_truth(name: str, value: Any) -> None:
+    if not isinstance(value, bool):
+        raise UsageError(f"{name} is {shown(value)}: give true or false.")
+
+
+def check_email(name: str, value: Any) -> None:
+    if value is not None and not (isinstance(value, str) and _EMAIL.fullmatch(value)):
+        raise UsageError(f"{name} is {shown(value)}: give an email address, NAME@PROJECT.iam.gserviceaccount.com.")
 
 
 def check_label(name: str, value: Any) -> None:

@@ -1,9 +1,11 @@
-"""Do the name of an accelerator and the settings of pods contradict each other?"""
+"""Do the name of an accelerator and the settings of pods contradict each other, or these among themselves?"""
 
 from __future__ import annotations
 
 from prefect_tpu.infra.accelerators import Slice
+from prefect_tpu.infra.gcp.placement import ZONE
 from prefect_tpu.infra.pods import PodSettings
+from prefect_tpu.infra.zones import location_of, may_have, region_of
 
 
 def contradiction(name: str, shape: Slice, pods: PodSettings) -> str | None:
@@ -20,4 +22,25 @@ def contradiction(name: str, shape: Slice, pods: PodSettings) -> str | None:
         return f"Accelerator {name!r} and the reservation {pods.reservation!r} contradict each other: leave one out."
     if reservation and reservation != pods.reservation:
         return f"Accelerator {name!r} names another reservation than {pods.reservation!r}: leave one of them out."
+    return None
+
+
+def contradiction_of_places(pods: PodSettings) -> str | None:
+    """Where the slices shall be, and who makes them: what to change, as a sentence; None where nothing is."""
+    clusters = (pods.cluster, *pods.fallback_clusters)
+    if pods.zones and ZONE in pods.node_selector:
+        return f"Zones are given twice, as zones and as {ZONE} of node_selector: leave the latter out."
+    for zone in pods.zones:
+        if not any(may_have(cluster, zone) for cluster in clusters):
+            regions = " and ".join(dict.fromkeys(region_of(location_of(cluster) or "") for cluster in clusters))
+            return f"Zone {zone!r} is not in {regions}, where the job's clusters are: name a zone or a cluster there."
+    for cluster in clusters:
+        if pods.zones and not any(may_have(cluster, zone) for zone in pods.zones):
+            return f"None of the zones is in the region of cluster {cluster!r}: name one that is, or leave it out."
+        if pods.make_pools and location_of(cluster) is None:
+            which = "no cluster is named" if cluster is None else f"cluster {cluster!r} is not known to be Google's"
+            return (
+                f"Node pools are to be made by Google's API, and {which}: name it as gke://project/location/cluster,"
+                " or leave make_pools out."
+            )
     return None

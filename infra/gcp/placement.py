@@ -7,9 +7,11 @@ from typing import Any
 from prefect_tpu.infra.accelerator_table import GENERATIONS
 from prefect_tpu.infra.accelerators import Slice
 from prefect_tpu.infra.gcp.pod_plan import PodPlan
+from prefect_tpu.infra.gcp.pool_names import label_of
 
 _GKE = "cloud.google.com"
 POOL = f"{_GKE}/gke-nodepool"
+ZONE = "topology.kubernetes.io/zone"
 SPOT = f"{_GKE}/gke-spot"
 FLEX_START = f"{_GKE}/gke-flex-start"
 QUEUED = f"{_GKE}/gke-queued"
@@ -18,7 +20,18 @@ TPU, GPU = "google.com/tpu", "nvidia.com/gpu"
 
 def node_selector(plan: PodPlan) -> dict[str, str]:
     """Labels that a node must have; the person's own come last and may add, and change what we say."""
-    return {**chip_labels(plan.shape), **_capacity(plan), **plan.pods.node_selector}
+    ours = {**chip_labels(plan.shape), **_capacity(plan), **zone_label(plan.hosts.zone), **_own_pools(plan.hosts.pools)}
+    return {**ours, **plan.pods.node_selector}
+
+
+def _own_pools(pools: tuple[str, ...]) -> dict[str, str]:
+    """Where pools were made for the attempt, nowhere else: several have a label in common, and a slice takes one."""
+    return {} if not pools else {POOL: pools[0]} if len(pools) == 1 else label_of(pools)
+
+
+def zone_label(zone: str | None) -> dict[str, str]:
+    """What the nodes of a zone have; nothing where any zone will do."""
+    return {} if zone is None else {ZONE: zone}
 
 
 def chip_labels(shape: Slice) -> dict[str, str]:
@@ -82,9 +95,16 @@ def affinity(plan: PodPlan) -> dict[str, Any]:
     unwanted = [_not_in(POOL, plan.avoid)] if plan.avoid else []
     if plan.capacity != "spot" and plan.pods.queue is None and plan.shape.platform != "cpu":
         unwanted.append(_not_in(SPOT, ("true",)))
-    if not unwanted:
-        return {}
-    terms = [{"matchExpressions": unwanted}]
+    return _required(unwanted) if unwanted else {}
+
+
+def not_on_spot() -> dict[str, Any]:
+    """For a pod without chips whose end is the attempt's: a machine that may go at any time is none for it."""
+    return _required([_not_in(SPOT, ("true",))])
+
+
+def _required(expressions: list[dict[str, Any]]) -> dict[str, Any]:
+    terms = [{"matchExpressions": expressions}]
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
 
 

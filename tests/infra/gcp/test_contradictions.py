@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from prefect_tpu.infra.accelerators import resolve
-from prefect_tpu.infra.gcp.contradictions import contradiction
+from prefect_tpu.infra.gcp.contradictions import contradiction, contradiction_of_places
+from prefect_tpu.infra.gcp.placement import ZONE
 from prefect_tpu.infra.pods import PodSettings
 from tests.infra.gcp.golden_plans import GOLDEN, pod_plan
 
@@ -28,6 +29,42 @@ def of(name: str, **pods: Any) -> str | None:
 )
 def test_what_contradicts_itself(name: str, pods: dict[str, Any], says: str) -> None:
     assert says in (of(name, **pods) or "")
+
+
+EAST, CENTRAL = "gke://research/us-east5/a", "gke_research_us-central1-a_b"
+
+
+def of_places(**pods: Any) -> str | None:
+    return contradiction_of_places(PodSettings(image="python", **pods))
+
+
+@pytest.mark.parametrize(
+    ("pods", "says"),
+    [
+        ({"zones": ("us-east5-b",), "node_selector": {ZONE: "us-east5-b"}}, "Zones are given twice"),
+        ({"cluster": EAST, "zones": ("us-east1-b",)}, "Zone 'us-east1-b' is not in us-east5, where"),
+        (
+            {"cluster": EAST, "fallback_clusters": (CENTRAL,), "zones": ("us-east5-b", "us-west1-a")},
+            "Zone 'us-west1-a' is not in us-east5 and us-central1, where the job's clusters are",
+        ),
+        (
+            {"cluster": EAST, "fallback_clusters": (CENTRAL,), "zones": ("us-east5-b",)},
+            f"None of the zones is in the region of cluster '{CENTRAL}'",
+        ),
+        ({"make_pools": True}, "no cluster is named: name it as gke://project/location/cluster"),
+        ({"make_pools": True, "cluster": "training"}, "cluster 'training' is not known to be Google's"),
+        ({"make_pools": True, "cluster": EAST, "fallback_clusters": ("training",)}, "cluster 'training' is not known"),
+    ],
+)
+def test_places_that_contradict_each_other(pods: dict[str, Any], says: str) -> None:
+    assert says in (of_places(**pods) or "")
+
+
+def test_places_that_fit() -> None:
+    assert of_places() is None and of_places(zones=("us-east5-b",)) is None
+    assert of_places(node_selector={ZONE: "us-east5-b"}) is None
+    both = {"cluster": EAST, "fallback_clusters": (CENTRAL,), "zones": ("us-central1-ai1a", "us-east5-b")}
+    assert of_places(**both) is None and of_places(**both, make_pools=True) is None
 
 
 def test_what_fits() -> None:

@@ -60,6 +60,7 @@ def test_the_number_of_chips_is_said_where_two_machines_have_the_same_labels() -
             {"reservation": "projects/p/reservations/block"},
             {f"{G}reservation-name": "block", f"{G}reservation-project": "p"},
         ),
+        ("v6e-16", {"zones": ("us-east5-b",)}, {placement.ZONE: "us-east5-b"}),
         ("v6e-16:spot", {"node_selector": {f"{G}gke-spot": "false"}}, {f"{G}gke-spot": "false"}),
     ],
 )
