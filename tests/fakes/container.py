@@ -122,6 +122,17 @@ class Google:
         finally:
             self._server.troubles.remove(trouble)
 
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """What is under way in the block stays under way, and nothing new is done; requests are answered."""
+        clock = self._pools.clock
+        with clock.lock:
+            clock.is_paused = True
+        try:
+            yield
+        finally:
+            clock.is_paused = False
+
     def _pool(self, name: str) -> Pool:
         found = [pool for full, pool in self._pools.all.items() if full == name or full.endswith(f"/{name}")]
         assert found, f"there is no pool {name}"

@@ -7,15 +7,19 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-_TICK_SECONDS = 0.02
+_TICK_SECONDS = 0.005
 
 
 class Clock:
-    """lock: held by whoever looks at the fake's state, or changes it. errors: what went wrong outside it."""
+    """lock: held by whoever looks at the fake's state, or changes it. errors: what went wrong in what was done.
+
+    is_paused: nothing happens by itself, however late it becomes.
+    """
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.errors: list[str] = []
+        self.is_paused = False
         self._due: list[tuple[float, Callable[[], object]]] = []
         self._acts: list[Callable[[], object]] = []
         self._stopping = threading.Event()
@@ -41,6 +45,8 @@ class Clock:
     def _run(self) -> None:
         while not self._stopping.wait(_TICK_SECONDS):
             with self.lock:
+                if self.is_paused:
+                    continue
                 self._tick(time.monotonic())
                 acts, self._acts = self._acts, []
             for act in acts:

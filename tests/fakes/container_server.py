@@ -202,6 +202,7 @@ _VERBS: dict[str, Callable[[Pools, Request], Any]] = {
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    wbufsize = -1  # head and body in one packet: else each answer waits 40 ms for an acknowledgement
     server: Server
 
     def do_GET(self) -> None:

@@ -46,7 +46,7 @@ def machines() -> Machines:
 
 @pytest.fixture
 def google(machines: Machines) -> Iterator[container.Google]:
-    delays = Delays(making=0.05, deleting=0.05, resizing=0.05, nodes=0, repair=0.05, patience=0.2)
+    delays = Delays(pending=0, making=0.01, deleting=0.01, resizing=0.01, nodes=0, repair=0.01, patience=0.1)
     with container.running(machines, World(delays=delays)) as google:
         google.add_cluster(CLUSTER, endpoint="127.0.0.1:6443", authority=b"certificate")
         google.world.policies["four"] = "2x2x4"
@@ -101,10 +101,11 @@ def _said(refused: pytest.ExceptionInfo[exceptions.GoogleAPICallError]) -> dict[
 def test_a_pool_is_provisioning_then_running_and_its_nodes_come(
     google: container.Google, client: ClusterManagerClient, over: Any, machines: Machines, wait_until: Wait
 ) -> None:
-    operation = _create(client)
+    with google.paused():
+        operation = _create(client)
+        assert client.get_node_pool(name=NAME).status == Status.PROVISIONING
     assert operation.operation_type == Operation.Type.CREATE_NODE_POOL
     assert operation.target_link.endswith(NAME)
-    assert client.get_node_pool(name=NAME).status == Status.PROVISIONING
     assert not over(operation).error.code
     assert client.get_node_pool(name=NAME).status == Status.RUNNING
     wait_until(lambda: len(machines.there) == 4, "four nodes")
@@ -116,8 +117,9 @@ def test_a_deleted_pool_takes_its_nodes_along(
 ) -> None:
     over(_create(client))
     wait_until(lambda: machines.there, "its nodes")
-    operation = client.delete_node_pool(name=NAME)
-    assert client.get_node_pool(name=NAME).status == Status.STOPPING
+    with google.paused():
+        operation = client.delete_node_pool(name=NAME)
+        assert client.get_node_pool(name=NAME).status == Status.STOPPING
     over(operation)
     assert not client.list_node_pools(parent=CLUSTER).node_pools
     assert not machines.there
@@ -135,14 +137,15 @@ def test_a_cluster_is_described_with_its_pools(client: ClusterManagerClient, ove
 
 def test_one_operation_at_a_time(google: container.Google, client: ClusterManagerClient, over: Any) -> None:
     google.add_cluster(f"{CLUSTER}2")
-    first = _create(client)
-    with pytest.raises(exceptions.BadRequest) as second:
-        _create(client, _pool("other"))
+    with google.paused():
+        first = _create(client)
+        with pytest.raises(exceptions.BadRequest) as second:
+            _create(client, _pool("other"))
+        with pytest.raises(exceptions.BadRequest, match="incompatible operation"):
+            client.delete_node_pool(name=NAME)  # while it is PROVISIONING
+        client.create_node_pool(parent=f"{CLUSTER}2", node_pool=_pool())  # another cluster
     said = f"Cluster is running incompatible operation {first.name}."
     assert _said(second) == {"code": 400, "status": "FAILED_PRECONDITION", "message": said}
-    with pytest.raises(exceptions.BadRequest):
-        client.delete_node_pool(name=NAME)  # while it is PROVISIONING
-    client.create_node_pool(parent=f"{CLUSTER}2", node_pool=_pool())  # another cluster
     over(first)
     over(_create(client, _pool("other")))
 
@@ -262,11 +265,12 @@ def test_what_nobody_may_do_is_denied_by_its_permission(
 
 
 def test_writes_that_come_too_fast_are_refused(google: container.Google, client: ClusterManagerClient) -> None:
+    google.world.writes_per_second = 0
+    with pytest.raises(exceptions.TooManyRequests):
+        _create(client)
+    assert not client.list_node_pools(parent=CLUSTER).node_pools
     google.world.writes_per_second = 1
     _create(client)
-    with pytest.raises(exceptions.TooManyRequests):
-        client.delete_node_pool(name=NAME)
-    assert client.get_node_pool(name=NAME)
 
 
 @pytest.mark.parametrize(("is_done", "pools"), [(True, 1), (False, 0)])
@@ -294,8 +298,9 @@ def test_a_reclaimed_slice_is_made_again_as_a_whole(
     over(_create(client))
     wait_until(lambda: machines.there, "its nodes")
     before = google.nodes_of("pool")
-    google.reclaim("pool")
-    assert client.get_node_pool(name=NAME).status == Status.RECONCILING
+    with google.paused():
+        google.reclaim("pool")
+        assert client.get_node_pool(name=NAME).status == Status.RECONCILING
     wait_until(lambda: len(machines.there) == 4 and machines.reclaimed == before, "four other nodes")
     assert client.get_node_pool(name=NAME).status == Status.RUNNING
     assert not set(before) & set(machines.there)
