@@ -37,6 +37,7 @@ app.command("attach", rich_help_panel=LOOKING, epilog=PAGE)(jobs.attach)
 app.command("stop", rich_help_panel=LOOKING, epilog=PAGE)(jobs.stop)
 app.command("reap", rich_help_panel=MACHINE)(jobs.reap)
 app.command("doctor", rich_help_panel=MACHINE)(about.doctor)
+app.command("quota", rich_help_panel=MACHINE)(about.quota)
 app.command("accelerators", rich_help_panel=MACHINE)(about.accelerators)
 app.command("version", rich_help_panel=MACHINE)(about.version)
 

@@ -1,4 +1,4 @@
-"""The commands that look at no job: `accelerators`, `version`, `doctor`, and the name alone."""
+"""The commands that look at no job: `accelerators`, `version`, `doctor`, `quota`, and the name alone."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class DoctorOptions:
     backend: Annotated[
         str | None,
         typer.Option(
-            metavar="local|jobset",
+            metavar="local|jobset|pathways",
             help="Look at this machine as hosts of jobs, or at a cluster.",
             show_default="jobset with any option of this list, else local",
             autocompletion=completion.backends,
@@ -102,12 +102,12 @@ class DoctorOptions:
 
     @property
     def means_cluster(self) -> bool:
-        if self.backend not in (None, "local", "jobset"):
-            raise UsageError(f"--backend {self.backend!r} is not known: choose local or jobset.")
+        if self.backend not in (None, "local", "jobset", "pathways"):
+            raise UsageError(f"--backend {self.backend!r} is not known: choose local, jobset or pathways.")
         said = [*self.pods, *(["accelerator"] if self.accelerator else [])]
         if self.backend == "local" and said:
             raise UsageError(f"--backend local looks at no cluster, and {', '.join(said)} was given: leave one out.")
-        return self.backend == "jobset" or bool(said)
+        return self.backend in ("jobset", "pathways") or bool(said)
 
 
 @spelled_out(DoctorOptions)
@@ -128,3 +128,45 @@ def doctor(options: DoctorOptions, as_json: AsJson = False) -> None:
         sys.stdout.flush()
         os._exit(status)
     raise typer.Exit(status)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaOptions:
+    """What `quota` takes, as it was typed."""
+
+    accelerator: Annotated[
+        list[str],
+        typer.Option("--accelerator", "-a", help="Such as v6e-16; again for another.", show_default=False),
+    ]
+    slices: Annotated[int, typer.Option(min=1, help="How many slices of it.")] = 1
+    cluster: Cluster = None
+    zone: Annotated[
+        str | None,
+        typer.Option(help="Where its nodes would be.", show_default="the cluster's own", rich_help_panel=IN_CLUSTER),
+    ] = None
+    namespace: Annotated[
+        str | None, typer.Option(help="Where the queue is.", show_default="default", rich_help_panel=IN_CLUSTER)
+    ] = None
+    queue: Annotated[
+        str | None, typer.Option(help="The Kueue queue that jobs would name.", rich_help_panel=IN_CLUSTER)
+    ] = None
+    make_pools: Annotated[
+        bool, typer.Option("--make-pools", help="Node pools would be made for it.", rich_help_panel=IN_CLUSTER)
+    ] = False
+
+    @property
+    def pods(self) -> dict[str, Any]:
+        """What was said of pods, by the names of their settings."""
+        said: dict[str, Any] = {name: getattr(self, name) for name in ("cluster", "namespace", "queue")}
+        said |= {"zones": (self.zone,) if self.zone else None, "make_pools": self.make_pools or None}
+        return {name: value for name, value in said.items() if value}
+
+
+@spelled_out(QuotaOptions)
+def quota(options: QuotaOptions, as_json: AsJson = False) -> None:
+    """Say whether quotas of Google Cloud and of a queue allow a slice; exit status 1 where none of those named fits."""
+    from prefect_tpu.flows.shell.quota import ask, does_fit, shown
+
+    found = ask(options.pods, options.accelerator, options.slices)
+    typer.echo(json.dumps([answer.to_json() for answer in found]) if as_json else shown(found))
+    raise typer.Exit(ExitStatus.SUCCEEDED if does_fit(found) else ExitStatus.FAILED)

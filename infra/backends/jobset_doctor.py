@@ -11,6 +11,8 @@ from prefect_tpu.infra.backends.jobset_access import permission_checks
 from prefect_tpu.infra.backends.jobset_checks import unknown_to_gke
 from prefect_tpu.infra.backends.jobset_named import named_checks, queue_checks
 from prefect_tpu.infra.backends.jobset_question import Question
+from prefect_tpu.infra.backends.jobset_quota import rulings
+from prefect_tpu.infra.backends.jobset_quota_question import QuotaQuestion
 from prefect_tpu.infra.backends.jobset_reading import holders, read_node
 from prefect_tpu.infra.backends.jobset_slices import judged, slices_of
 from prefect_tpu.infra.backends.jobset_trial import jobset_checks
@@ -20,6 +22,7 @@ from prefect_tpu.infra.gcp.errors import Forbidden
 from prefect_tpu.infra.gcp.kubernetes import Kubernetes
 from prefect_tpu.infra.gcp.placement import chip_labels
 from prefect_tpu.infra.gcp.resources import NAMESPACES, NODES, PODS, Selection, with_labels
+from prefect_tpu.infra.policy.quota import NO_CAPACITY_SAID, Fit, Ruling
 
 ALL_SECONDS = 30.0
 
@@ -54,6 +57,7 @@ async def _look(cluster: Kubernetes, question: Question) -> list[Check]:
         *([queue_checks(cluster, question.namespace, question.queue)] if question.queue else []),
         named_checks(cluster, question),
         *(_slices(cluster, name) for name in question.accelerators),
+        *(_quota(question, name) for name in question.accelerators),
     ]
     return [check for found in await asyncio.gather(*looks) for check in found]
 
@@ -79,6 +83,22 @@ async def _slices(cluster: Kubernetes, accelerator: str) -> list[Check]:
         return [warn(f"slices of {accelerator}", found, "Jobs run without it. See deployments/gke/rbac-cluster.yaml.")]
     slices = slices_of(shape.hosts, map(read_node, nodes), await _taken(cluster))
     return [judged(accelerator, slices, wants_spot=shape.capacity == "spot")]
+
+
+async def _quota(question: Question, accelerator: str) -> list[Check]:
+    """What would be allowed beside what is there; a queue that never admits it is a failure."""
+    asked = QuotaQuestion(
+        shape=resolve(accelerator), cluster=question.cluster, namespace=question.namespace, queue=question.queue
+    )
+    return [quota_check(f"quota of {accelerator}", ruling) for ruling in await rulings(asked)]
+
+
+def quota_check(name: str, ruling: Ruling) -> Check:
+    """A ruling as a finding. Jobs may run where more quota would not be had: on nodes that are there."""
+    if ruling.fit is Fit.FITS:
+        return ok(name, f"{ruling.said}. {NO_CAPACITY_SAID}")
+    said = f"{ruling.fit}: {ruling.said}"
+    return fail(name, said, ruling.advice) if ruling.is_for_good else warn(name, said, ruling.advice)
 
 
 async def _taken(cluster: Kubernetes) -> dict[str, str] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Sequence
 
 from prefect_tpu.infra.backends.jobset_queue_quota import queue_rulings
 from prefect_tpu.infra.backends.jobset_quota_question import QuotaQuestion
@@ -13,6 +14,11 @@ from prefect_tpu.infra.policy.quota import Ruling, cannot_tell, for_now
 
 NODES_THERE = "nodes that are there already take no more of it"
 NAME_IT = "Name the cluster as gke://project/location/cluster."
+
+
+async def rulings_of_all(questions: Sequence[QuotaQuestion]) -> tuple[tuple[Ruling, ...], ...]:
+    """Side by side."""
+    return tuple(await asyncio.gather(*map(rulings, questions)))
 
 
 async def rulings(question: QuotaQuestion) -> tuple[Ruling, ...]:
