@@ -125,6 +125,7 @@ resource "google_container_node_pool" "cpu" {
       mode = "GKE_METADATA"
     }
   }
+  depends_on = [google_project_iam_member.role] # nodes that may not write their logs are not healthy
 }
 
 # One pool a slice where a slice has several hosts: they come, go and fail as one.
@@ -174,6 +175,8 @@ resource "google_container_node_pool" "tpu" {
       }
     }
   }
+
+  depends_on = [google_project_iam_member.role]
 
   lifecycle {
     ignore_changes = [initial_node_count]

@@ -74,7 +74,7 @@ variable "tpu_pools" {
   default = {}
 
   validation {
-    condition     = alltrue([for name in keys(var.tpu_pools) : can(regex("^[a-z][a-z0-9-]{0,38}[a-z0-9]$", name))])
+    condition     = alltrue([for name in keys(var.tpu_pools) : can(regex("^[a-z]([a-z0-9-]{0,38}[a-z0-9])?$", name))])
     error_message = "The name of a pool has at most 40 small letters, digits and hyphens."
   }
   validation {
