@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from prefect_tpu.flows.shell import completion
-from prefect_tpu.flows.shell.options import AsJson, Name, Output, Timeout
+from prefect_tpu.flows.shell.options import IN_CLUSTER, AsJson, Name, Output, Timeout
 
 Follow = Annotated[bool, typer.Option("--follow", "-f", help="Go on with what is written, to the job's end.")]
 
@@ -95,10 +95,23 @@ def stop(
 
 def reap(
     output: Output = None,
+    cluster: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="CONTEXT",
+            help="Look in this cluster too; again for another one.",
+            show_default="those of the output's jobs",
+            rich_help_panel=IN_CLUSTER,
+        ),
+    ] = None,
+    namespace: Annotated[
+        str, typer.Option(help="Where in these clusters JobSets are looked for.", rich_help_panel=IN_CLUSTER)
+    ] = "default",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be ended and why.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """End what ended jobs left behind: processes, half-written files. Live jobs are never touched."""
+    """End what ended jobs left behind: processes, JobSets, node pools, half-written files. Never what lives."""
     from prefect_tpu.flows.shell.reaping import reap
 
-    raise typer.Exit(reap(output, dry_run=dry_run, as_json=as_json))
+    places = tuple((name, namespace) for name in cluster or ())
+    raise typer.Exit(reap(output, places, dry_run=dry_run, as_json=as_json))

@@ -13,14 +13,19 @@ from prefect_tpu.infra.policy.quota import Ruling
 from prefect_tpu.infra.state import Observation, Offer, Waiting
 
 Handle = dict[str, Any]  # JSON: any process can attach with it again
+Place = tuple[str | None, str]  # a cluster by its name, and a namespace in it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """A slice that this job has: what the backend needs to use it and to give it back."""
+    """A slice that this job has: what the backend needs to use it and to give it back.
+
+    serves_once: it was made for one attempt, and the next one has another.
+    """
 
     offer: Offer
     handle: Handle
+    serves_once: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,17 +69,23 @@ class Attempt:
 class Remnant:
     """Something of one attempt that is still there, whether anybody wants it or not.
 
-    output: the job's folder.
+    output: the job's folder; None where only the folder of somebody else's jobs has it.
     what: for people, such as `3 processes` or `JobSet digits-3`.
     age: seconds since it began.
     handle: by which `forget` ends it.
+    job: the job's name, where the folder does not tell.
+    comes_first: it was there before the attempt had its plan.
+    overdue: seconds since anybody may end it, whatever else is known; None before.
     """
 
-    output: str
+    output: str | None
     attempt: int
     what: str
     age: float
     handle: Handle
+    job: str = ""
+    comes_first: bool = False
+    overdue: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,10 +124,13 @@ class Backend(Protocol):
         """What `prefect-tpu doctor` looks at before a job is sent here, by name, in the order to be told."""
         ...
 
-    async def remnants(self, output: str, jobs: Sequence[SliceJob]) -> tuple[Remnant, ...]:
+    async def remnants(
+        self, output: str, jobs: Sequence[SliceJob], places: Sequence[Place] = ()
+    ) -> tuple[Remnant, ...]:
         """What is still there of attempts of jobs below an output, for the reaper to judge.
 
         jobs: those of this backend that lie in the output; what is found may belong to others, which were deleted.
+        places: where else to look than where these jobs are.
         """
         ...
 
@@ -169,5 +183,12 @@ class Backend(Protocol):
         ...
 
     async def release(self, held: Held) -> None:
-        """Give the slice back."""
+        """Give the slice back; one whose attempt still lives goes with the attempt."""
+        ...
+
+    async def withdraw(self, job: SliceJob, output: str) -> None:
+        """Give back whatever a job has that no attempt of it lives on: it has ended, or nobody seeks a slice for it.
+
+        output: the job's folder.
+        """
         ...

@@ -18,22 +18,26 @@ from prefect_tpu.infra.backends import (
     jobset_ending,
     jobset_logs,
     jobset_plan,
+    jobset_pool_remnants,
+    jobset_pools,
     jobset_quota,
     jobset_remnants,
     jobset_sending,
 )
-from prefect_tpu.infra.backends.base import Attempt, Handle, Held, LogLine, Plan, Refused, Remnant
+from prefect_tpu.infra.backends.base import Attempt, Handle, Held, LogLine, Place, Plan, Refused, Remnant
 from prefect_tpu.infra.backends.jobset_avoiding import places_to_avoid
 from prefect_tpu.infra.backends.jobset_quota_question import question_of
 from prefect_tpu.infra.backends.jobset_watch import Watching
 from prefect_tpu.infra.checks import Look
 from prefect_tpu.infra.contract import Env
 from prefect_tpu.infra.errors import UsageError
-from prefect_tpu.infra.gcp.contradictions import contradiction
+from prefect_tpu.infra.gcp.contradictions import contradiction, contradiction_of_places
 from prefect_tpu.infra.gcp.kubernetes import Kubernetes
+from prefect_tpu.infra.gcp.placement import zone_label
 from prefect_tpu.infra.job import SliceJob
 from prefect_tpu.infra.plan import HostPlan
 from prefect_tpu.infra.pods import PodSettings
+from prefect_tpu.infra.policy.offers import offers_of
 from prefect_tpu.infra.policy.quota import Ruling
 from prefect_tpu.infra.state import Observation, Offer, Waiting
 from prefect_tpu.infra.storage import BUCKET
@@ -47,7 +51,9 @@ class JobSetBackend:
 
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
         self._environment = environment
-        self._accepted: PodSettings | None = None  # asked once: the next attempt waits for no twenty questions
+        self._accepted: tuple[str | None, PodSettings] | None = (
+            None  # asked once: the next attempt waits for no twenty questions
+        )
 
     @property
     def look_seconds(self) -> float:
@@ -74,16 +80,23 @@ class JobSetBackend:
             shape = resolve(name, dialect=job.dialect)
             if why := jobset_checks.unknown_to_gke(name, shape) or contradiction(name, shape, pods):
                 raise UsageError(why)
+        if why := contradiction_of_places(pods):
+            raise UsageError(why)
 
     def checks(self, output: str) -> Mapping[str, Look]:
         return {}
 
-    async def remnants(self, output: str, jobs: Sequence[SliceJob]) -> tuple[Remnant, ...]:
-        places = {(job.pods.cluster, job.pods.namespace) for job in jobs if job.pods is not None}
+    async def remnants(
+        self, output: str, jobs: Sequence[SliceJob], places: Sequence[Place] = ()
+    ) -> tuple[Remnant, ...]:
+        own = {(offer.cluster, job.pods.namespace) for job in jobs if job.pods for offer in offers_of(job)}
         found: list[Remnant] = []
-        for cluster, namespace in sorted(places, key=str):
+        for cluster, namespace in sorted(own | set(places), key=str):
             async with Kubernetes(cluster) as opened:
                 found += await jobset_remnants.find(opened, cluster, namespace, output)
+        making = {offer.cluster for job in jobs if job.pods and job.pods.make_pools for offer in offers_of(job)}
+        for cluster in sorted(making | {cluster for cluster, _ in places}, key=str):
+            found += await jobset_pool_remnants.find(cluster, output, [job.name for job in jobs])
         return tuple(found)
 
     async def limits(self, job: SliceJob, offer: Offer, output: str) -> tuple[Ruling, ...]:
@@ -94,23 +107,30 @@ class JobSetBackend:
         if isinstance(imagined, Refused):
             return imagined
         pods = jobset_plan.pods(attempt.job)
-        async with Kubernetes(pods.cluster) as cluster:
-            if pods == self._accepted:
+        asked = offer.cluster, pods
+        async with Kubernetes(offer.cluster) as cluster:
+            if asked == self._accepted:
                 why = await jobset_checks.missing_namespace(cluster, pods.namespace)
             else:
                 why = await jobset_checks.refusal(cluster, pods)
             if why:
                 return Refused(reason=why, is_barred=True)
-            self._accepted = pods
+            self._accepted = asked
             shape = resolve(offer.accelerator, dialect=attempt.job.dialect)
-            avoid = await places_to_avoid(cluster, shape, attempt.job.slices, attempt.avoid, pods.node_selector)
+            selector = {**zone_label(offer.zone), **pods.node_selector}
+            lost = () if pods.make_pools else attempt.avoid  # what is made anew is none of those
+            avoid = await places_to_avoid(cluster, shape, attempt.job.slices, lost, selector)
             held = jobset_plan.hold(attempt, offer, avoid)
             _, jobset = jobset_plan.plan(attempt, held).objects
-            return await jobset_sending.objection(cluster, jobset) or held
+            if (objection := await jobset_sending.objection(cluster, jobset)) is not None:
+                return objection  # before anything is made that costs money
+        return await jobset_pools.ensure(attempt, offer) or held
 
     def imagine(self, attempt: Attempt, offer: Offer) -> Held | Refused:
         why = jobset_checks.unknown_to_gke(offer.accelerator, resolve(offer.accelerator, dialect=attempt.job.dialect))
-        return Refused(reason=why) if why else jobset_plan.hold(attempt, offer)
+        if why := why or jobset_pools.objection(attempt, offer):
+            return Refused(reason=why)
+        return jobset_plan.hold(attempt, offer)
 
     def plan(self, attempt: Attempt, held: Held) -> Plan:
         return jobset_plan.plan(attempt, held)
@@ -156,12 +176,26 @@ class JobSetBackend:
             await jobset_sending.tell_to_stop(cluster, target)
 
     async def forget(self, handle: Handle) -> None:
+        if (lone := jobset_pool_remnants.lone_pool(handle)) is not None:
+            await jobset_pools.give_back(lone.cluster, (lone.pool,), lone.owner)
+            return
         target = jobset_plan.target(handle)
         async with Kubernetes(target.cluster) as cluster:
             await jobset_ending.forget(cluster, target)
+        await jobset_pools.leave(target.cluster, target.pools, target.output)
 
     async def release(self, held: Held) -> None:
-        """Nothing is held between two attempts: a slice is taken and given back with its JobSet."""
+        """A slice is taken and given back with its JobSet; pools that were made for one go with it, else at once."""
+        kept = jobset_pools.Kept.of(held)
+        if kept is None:
+            return
+        async with Kubernetes(kept.cluster) as cluster:
+            if await jobset_sending.is_live(cluster, kept.jobset, kept.namespace, kept.output):
+                return
+        await jobset_pools.leave(kept.cluster, kept.pools, kept.output)
+
+    async def withdraw(self, job: SliceJob, output: str) -> None:
+        await jobset_pools.give_all_back(job, output)
 
 
 def _is_shared(output: str, volumes: Mapping[str, str]) -> bool:

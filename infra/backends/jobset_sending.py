@@ -17,7 +17,7 @@ from prefect_tpu.infra.gcp import errors
 from prefect_tpu.infra.gcp.calls import STRATEGIC_PATCH
 from prefect_tpu.infra.gcp.errors import Conflict, NotFound
 from prefect_tpu.infra.gcp.kubernetes import Kubernetes
-from prefect_tpu.infra.gcp.ownership import ARCHIVE_IDENTITY, IDENTITY, MANAGED_BY, OURS, TOLD_TO_STOP
+from prefect_tpu.infra.gcp.ownership import ARCHIVE_IDENTITY, IDENTITY, MANAGED_BY, OURS, OUTPUT, TOLD_TO_STOP
 from prefect_tpu.infra.gcp.resources import CONFIG_MAPS, JOBSETS, WORKLOADS, Selection
 from prefect_tpu.infra.state import Waiting
 
@@ -107,6 +107,15 @@ async def _workloads(cluster: Kubernetes, target: Target, jobset: Object) -> lis
     except NotFound:
         return []
     return [workload for workload in found if is_workload_of(workload, jobset["metadata"]["uid"])]
+
+
+async def is_live(cluster: Kubernetes, name: str, namespace: str, output: str) -> bool:
+    """Whether a JobSet of the job in this folder is there and has not ended."""
+    found = await cluster.find(JOBSETS, name, namespace)
+    if found is None or "deletionTimestamp" in found["metadata"]:
+        return False
+    is_same = (found["metadata"].get("annotations") or {}).get(OUTPUT) == output
+    return is_same and not read_jobset(found).has_ended
 
 
 def is_ours(jobset: Object, target: Target) -> bool:

@@ -15,7 +15,7 @@ import anyio
 from prefect_tpu.infra import contract, layout
 from prefect_tpu.infra.accelerators import resolve
 from prefect_tpu.infra.backends import local_checks, local_limits
-from prefect_tpu.infra.backends.base import Attempt, Handle, Held, LogLine, Plan, Refused, Remnant
+from prefect_tpu.infra.backends.base import Attempt, Handle, Held, LogLine, Place, Plan, Refused, Remnant
 from prefect_tpu.infra.backends.local_gpus import LocalGpus, stand_in
 from prefect_tpu.infra.backends.local_logs import last_lines, read_lines
 from prefect_tpu.infra.backends.local_ports import free_port
@@ -83,7 +83,9 @@ class LocalBackend:
     def checks(self, output: str) -> Mapping[str, Look]:
         return local_checks.looks(output, self._environment)
 
-    async def remnants(self, output: str, jobs: Sequence[SliceJob]) -> tuple[Remnant, ...]:
+    async def remnants(
+        self, output: str, jobs: Sequence[SliceJob], places: Sequence[Place] = ()
+    ) -> tuple[Remnant, ...]:
         found = await anyio.to_thread.run_sync(marked_below, open_storage(output).url)
         return tuple(_remnant(marked) for marked in found if marked.mark.rpartition("/")[2].isdecimal())
 
@@ -282,6 +284,9 @@ class LocalBackend:
         if lock is not None:
             self._held = {output: other for output, other in self._held.items() if other.handle != held.handle}
             self._slices.give_back(lock)
+
+    async def withdraw(self, job: SliceJob, output: str) -> None:
+        """Nothing is kept of a slice that was not free."""
 
 
 def _from_record(host: int, raw: bytes, joined: bool, progress: contract.Progress) -> HostObservation:

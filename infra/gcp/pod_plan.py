@@ -31,15 +31,25 @@ class PodPlan:
     @property
     def capacity(self) -> str:
         """`on-demand`, `spot`, `reserved`, `flex-start`, `queue`, or empty where nothing was said."""
-        said = (self.shape.capacity or "").partition("=")[0]
-        return said or ("reserved" if self.pods.reservation else "")
+        return capacity_of(self.shape, self.pods)
 
     @property
     def reservation(self) -> str | None:
         """The reservation whose nodes are wanted: of the accelerator's name, else of the settings."""
-        return (self.shape.capacity or "").partition("=")[2] or self.pods.reservation
+        return reservation_of(self.shape, self.pods)
 
     @property
     def is_joined(self) -> bool:
         """Whether each slice is several hosts whose chips are joined: a node pool of its own, which nobody shares."""
         return self.shape.platform == "tpu" and self.shape.hosts > 1
+
+
+def capacity_of(shape: Slice, pods: PodSettings) -> str:
+    """How machines are paid for: by the accelerator's name, else `reserved` where a reservation is named."""
+    said = (shape.capacity or "").partition("=")[0]
+    return said or ("reserved" if pods.reservation else "")
+
+
+def reservation_of(shape: Slice, pods: PodSettings) -> str | None:
+    """Whose machines are wanted."""
+    return (shape.capacity or "").partition("=")[2] or pods.reservation

@@ -29,8 +29,7 @@ POOLS = f"{OURS}-pools"
 MADE = f"{OURS}-made"
 DEADLINE = f"{OURS}-deadline"
 
-LONGEST_NAME = 40  # of a node pool
-MOST_POOLS = 1000  # three digits of a name
+LONGEST_NAME = 40
 _HASH_DIGITS = 10
 
 
@@ -110,3 +109,9 @@ def pool_count(shape: Slice, slices: int) -> int:
 
 def pool_names(tried: Try, shape: Slice, slices: int) -> tuple[str, ...]:
     return tuple(tried.name(index) for index in range(pool_count(shape, slices)))
+
+
+def label_of(names: tuple[str, ...]) -> dict[str, str]:
+    """What all nodes of these pools have, and no others."""
+    _, pools, _ = names[0].rsplit("-", 2)
+    return {POOLS: pools}

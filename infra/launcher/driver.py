@@ -85,12 +85,13 @@ class JobDriver:
 
     async def release(self) -> str | None:
         """Give the slice back, unless the next attempt begins on it at once; the reason where it is kept."""
-        if self._hands.slice.held is None:
+        held = self._hands.slice.held
+        if held is None:
             return None
         action = await self._hands.next()
-        if isinstance(action, Submit) and not self._hands.is_leaving:
+        if isinstance(action, Submit) and not self._hands.is_leaving and not held.serves_once:
             return f"attempt {action.number} goes on on it"
-        await self.let_go()
+        await self._hands.slice.let_go()
         return None
 
     async def leave(self) -> None:
@@ -126,8 +127,8 @@ class JobDriver:
             await self.next_attempt()
 
     async def let_go(self) -> None:
-        """Give back what is still held; nothing of it is touched while its hosts live."""
-        await self._hands.slice.let_go()
+        """Give back what is still held or asked for; nothing is touched while its hosts live, or that is another's."""
+        await self._hands.slice.give_up(is_ours=self._successor is None)
 
     @property
     def is_following(self) -> bool:

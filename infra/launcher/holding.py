@@ -27,6 +27,7 @@ class Holding:
     def __init__(self, job: SliceJob, storage: Storage, backend: Backend, tell: Announcer) -> None:
         self.offers = Offers(job, anyio.current_time, REST_LOOKS * backend.look_seconds)
         self.held: Held | None = None
+        self.is_asking = False  # for a slice that no attempt was planned for
         self.waiting = WaitNote(storage, tell)
         self._job, self._storage, self._backend, self._tell = job, storage, backend, tell
 
@@ -39,6 +40,7 @@ class Holding:
         """Ask for a slice of this offer; it is held from now on where there is one."""
         answer = await self._ask(attempt, offer)
         if isinstance(answer, Held):
+            self.is_asking = False
             self.waiting.end()
             self.held = answer
             self.offers.got()
@@ -101,6 +103,14 @@ class Holding:
         if self.held is not None:
             held, self.held = self.held, None
             await self._backend.release(held)
+
+    async def give_up(self, *, is_ours: bool) -> None:
+        """Leave nothing behind of what is held, or was asked for; what is made for the job may be a successor's now."""
+        if self.held is not None and (is_ours or not self.held.serves_once):
+            await self.let_go()
+        elif self.held is None and self.is_asking and is_ours:
+            await self._backend.withdraw(self._job, self._storage.url)
+        self.is_asking = False
 
     def _say_refused(self, number: int, offer: Offer) -> None:
         self._tell.say(number, f"{self.offers.named(offer)} cannot be had: {self.offers.refused[offer]}")

@@ -170,6 +170,7 @@ class Performer:
     async def _provision(self, action: Provision) -> None:
         self._tell.move(JobEvent.SLICE_WANTED)
         await self.slice.let_go()  # of one whose like is refused since
+        self.slice.is_asking = True
         answer = await self.slice.seek(self._attempt(action.number), action.offer)
         if not isinstance(answer, Held):
             await self.slice.go_without(action.number, action.offer, answer)
@@ -278,6 +279,7 @@ class Performer:
 
     async def _finish(self, action: Finish) -> None:
         self.slice.waiting.end()
+        await self._backend.withdraw(self.job, self.storage.url)  # also what another driver asked for, and was killed
         result = await anyio.to_thread.run_sync(
             lambda: summing_up.of_job(self.storage, self.job.name, action.state, action.failure)
         )

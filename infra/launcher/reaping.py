@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from prefect_tpu.infra import layout
 from prefect_tpu.infra.backends import open_backend
-from prefect_tpu.infra.backends.base import Remnant
+from prefect_tpu.infra.backends.base import Place, Remnant
 from prefect_tpu.infra.errors import PlatformError
 from prefect_tpu.infra.job import SliceJob
 from prefect_tpu.infra.launcher import history
 from prefect_tpu.infra.launcher.jobs import job_names
 from prefect_tpu.infra.launcher.lease import driver_of
+from prefect_tpu.infra.plan import HostPlan
 from prefect_tpu.infra.policy.leftovers import Leftover, Limits, why_to_end
 from prefect_tpu.infra.storage import Storage, local_folder, open_storage
 
@@ -44,10 +45,21 @@ class Finding:
     end: Callable[[], Awaitable[None]]
 
 
-async def find(output: str) -> list[Finding]:
-    """Everything of the jobs in an output that may be ended or deleted, with the reason."""
+async def find(output: str, places: Sequence[Place] = ()) -> list[Finding]:
+    """Everything of the jobs in an output that may be ended or deleted, with the reason.
+
+    places: clusters to look in too, which no job in the output tells of any more.
+    """
     storage, now = open_storage(output), time.time()
-    found = [finding for name, jobs in _by_backend(storage).items() for finding in await _attempts(name, jobs, output)]
+    jobs = _by_backend(storage)
+    if places:
+        jobs.setdefault("jobset", [])
+    judged = [
+        finding
+        for name, of_backend in jobs.items()
+        for finding in await _attempts(name, of_backend, output, places if name == "jobset" else ())
+    ]
+    found = list({finding.what: finding for finding in judged}.values())  # two backends may look in one cluster
     folder = local_folder(storage)
     return found if folder is None else [*found, *_files(folder, now)]
 
@@ -65,22 +77,40 @@ def _by_backend(storage: Storage) -> dict[str, list[SliceJob]]:
     return found
 
 
-async def _attempts(name: str, jobs: list[SliceJob], output: str) -> list[Finding]:
+async def _attempts(name: str, jobs: list[SliceJob], output: str, places: Sequence[Place]) -> list[Finding]:
     """What is left of attempts on one backend, and is not wanted."""
     backend, found = open_backend(name), []
-    for remnant in await backend.remnants(output, jobs):
-        facts = _facts(open_storage(remnant.output), remnant)
+    for remnant in await backend.remnants(output, jobs, places):
+        facts = _of_elsewhere(remnant) if remnant.output is None else _facts(open_storage(remnant.output), remnant)
         why = why_to_end(facts) if facts else None
         if why is not None:
-            job = remnant.output.rstrip("/").rpartition("/")[2]
+            job = remnant.job or (remnant.output or "").rstrip("/").rpartition("/")[2]
             what = f"{remnant.what} of attempt {remnant.attempt} of job {job!r}"
             found.append(Finding(what=what, why=why, end=partial(backend.forget, remnant.handle)))
     return found
 
 
+def _of_elsewhere(remnant: Remnant) -> Leftover | None:
+    """Of a job below another output: nothing is known of it but its deadline."""
+    if remnant.overdue is None:
+        return None
+    return Leftover(
+        attempt=remnant.attempt,
+        newest_attempt=remnant.attempt,
+        limits=None,
+        outcome=None,
+        end=None,
+        is_driven=False,
+        undriven_for=0.0,
+        age=remnant.age,
+        overdue=remnant.overdue,
+    )
+
+
 def _facts(storage: Storage, remnant: Remnant) -> Leftover | None:
     """None where the files cannot be read: then nothing is known, and nothing is ended."""
     try:
+        has_job = history.is_there(storage)
         plan = history.find_plan(storage, remnant.attempt)
         outcome = history.read_outcome(storage, remnant.attempt)
         end = history.read_result(storage)
@@ -91,13 +121,22 @@ def _facts(storage: Storage, remnant: Remnant) -> Leftover | None:
     return Leftover(
         attempt=remnant.attempt,
         newest_attempt=max(numbers, default=remnant.attempt),
-        limits=Limits(grace=plan.grace, orphan_after=plan.orphan_after, deadline=plan.deadline) if plan else None,
+        limits=_limits(plan, remnant) if plan else None,
         outcome=outcome.outcome if outcome else None,
         end=end.state if end else None,
         is_driven=driver_of(storage) is not None,
         undriven_for=min(remnant.age, time.time() - renewed),
         age=remnant.age,
+        has_job=has_job,
+        comes_first=remnant.comes_first,
+        overdue=remnant.overdue,
     )
+
+
+def _limits(plan: HostPlan, remnant: Remnant) -> Limits:
+    """The deadline is of the attempt, and what was there before the attempt began is older."""
+    deadline = None if remnant.comes_first else plan.deadline
+    return Limits(grace=plan.grace, orphan_after=plan.orphan_after, deadline=deadline)
 
 
 def _files(root: Path, now: float) -> Iterator[Finding]:

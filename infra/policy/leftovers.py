@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 MARGIN_SECONDS = 30.0  # a runner ends its program itself and then writes its record: it gets this long beyond its due
 
+UNDRIVEN_SECONDS = 600.0  # what was made for an attempt waits so long for somebody to begin it
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
@@ -26,6 +28,9 @@ class Leftover:
     is_driven: somebody drives the job, as far as can be told.
     undriven_for: seconds since the lease was renewed last, at most those since it began.
     age: seconds since the first of it began.
+    has_job: its job's folder is there.
+    comes_first: it is there before its attempt has a plan, as a slice is that is made.
+    overdue: seconds since anybody may end it, whatever else is known; None before.
     """
 
     attempt: int
@@ -36,6 +41,9 @@ class Leftover:
     is_driven: bool
     undriven_for: float
     age: float
+    has_job: bool = False
+    comes_first: bool = False
+    overdue: float | None = None
 
 
 def why_to_end(found: Leftover) -> str | None:
@@ -43,6 +51,10 @@ def why_to_end(found: Leftover) -> str | None:
 
     What has just been told to end by its driver gets `MARGIN_SECONDS` to do so.
     """
+    if found.overdue is not None:
+        return f"it is {found.overdue:.0f} s past its deadline"
+    if found.limits is None and found.comes_first and found.has_job:
+        return _of_unplanned(found)
     if found.limits is None:
         return "its job's folder is gone" if found.age > MARGIN_SECONDS else None
     if found.is_driven:
@@ -54,6 +66,19 @@ def why_to_end(found: Leftover) -> str | None:
     if found.attempt < found.newest_attempt:
         return f"attempt {found.newest_attempt} has taken its place"
     return _of_orphaned(found, found.limits) or _past_deadline(found, found.limits)
+
+
+def _of_unplanned(found: Leftover) -> str | None:
+    """Made for an attempt that has not begun: whoever drives the job gives it back, or begins."""
+    if found.is_driven:
+        return None
+    if found.end is not None:
+        return f"its job has ended ({found.end})"
+    if found.attempt < found.newest_attempt:
+        return f"attempt {found.newest_attempt} has taken its place"
+    if found.undriven_for > UNDRIVEN_SECONDS:
+        return f"nobody has driven its job for {found.undriven_for:.0f} s, and its attempt has not begun"
+    return None
 
 
 def _of_driven(found: Leftover, limits: Limits) -> str | None:

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 
 import anyio
 
-from prefect_tpu.infra.backends.base import Attempt, Handle, Held, LogLine, Plan, Refused, Remnant
+from prefect_tpu.infra.backends.base import Attempt, Handle, Held, LogLine, Place, Plan, Refused, Remnant
 from prefect_tpu.infra.checks import Look
 from prefect_tpu.infra.job import SliceJob
 from prefect_tpu.infra.plan import HostPlan
@@ -42,7 +42,9 @@ class Scripted:
     def checks(self, output: str) -> Mapping[str, Look]:
         return {}
 
-    async def remnants(self, output: str, jobs: Sequence[SliceJob]) -> tuple[Remnant, ...]:
+    async def remnants(
+        self, output: str, jobs: Sequence[SliceJob], places: Sequence[Place] = ()
+    ) -> tuple[Remnant, ...]:
         return ()
 
     async def limits(self, job: SliceJob, offer: Offer, output: str) -> tuple[Ruling, ...]:
@@ -62,6 +64,8 @@ class Scripted:
             job=job.name,
             attempt=attempt.number,
             accelerator=held.offer.accelerator,
+            cluster=held.offer.cluster,
+            zone=held.offer.zone,
             output=attempt.output,
             hosts=2,
             backend="jobset",
@@ -105,3 +109,6 @@ class Scripted:
 
     async def release(self, held: Held) -> None:
         """Nothing is held."""
+
+    async def withdraw(self, job: SliceJob, output: str) -> None:
+        """Nothing is asked for that is not held."""

@@ -1,0 +1,88 @@
+"""Which node pools of ours are still in a cluster, whether or not anything else of their attempts is? For the reaper.
+
+A pool tells its job, attempt and deadline by its labels, so it is found also where the job's folder is gone. Whose
+folder it is, only a hash tells: it is known of jobs below the output that is asked about, and of no others. Of those,
+a pool past its deadline is all that may be ended.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from prefect_tpu.infra import layout
+from prefect_tpu.infra.backends.base import Handle, Remnant
+from prefect_tpu.infra.gcp.clusters import ClusterName
+from prefect_tpu.infra.gcp.pool_facts import Pool
+from prefect_tpu.infra.gcp.pool_names import Owner, owner_hash
+from prefect_tpu.infra.storage import open_storage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LonePool:
+    """A pool by itself: a handle, read. owner: the hash of the job's folder."""
+
+    cluster: str | None
+    pool: str
+    owner: str
+
+    @property
+    def handle(self) -> Handle:
+        return {"backend": "jobset", "cluster": self.cluster, "pool": self.pool, "owner": self.owner}
+
+
+def lone_pool(handle: Handle) -> LonePool | None:
+    """None where the handle is an attempt's."""
+    if "pool" not in handle:
+        return None
+    return LonePool(cluster=handle["cluster"], pool=handle["pool"], owner=handle["owner"])
+
+
+async def find(cluster: str | None, output: str, jobs: Sequence[str]) -> list[Remnant]:
+    """Pools of ours that nobody deletes yet; none where the cluster is not known to be one of GKE."""
+    from prefect_tpu.infra.gcp.node_pools import NodePools  # Google's client loads only for this
+
+    place = ClusterName.parse(cluster).place
+    if place is None:
+        return []
+    facts = await NodePools(place).look()
+    return list(remnants(facts.pools.values(), cluster, Below(output, jobs), time.time()))
+
+
+class Below:
+    """The folders of jobs below an output, by their hashes; also of jobs that are gone, once they are named."""
+
+    def __init__(self, output: str, jobs: Iterable[str]) -> None:
+        self._storage = open_storage(output)
+        self._folders = {owner_hash(folder): folder for folder in map(self._folder, jobs)}
+
+    def folder(self, owner: Owner) -> str | None:
+        """None where it is not below."""
+        if owner.owner in self._folders:
+            return self._folders[owner.owner]
+        if not layout.JOB_NAME.fullmatch(owner.job):
+            return None
+        folder = self._folder(owner.job)
+        return folder if owner_hash(folder) == owner.owner else None
+
+    def _folder(self, job: str) -> str:
+        return self._storage.inside(job).url
+
+
+def remnants(pools: Iterable[Pool], cluster: str | None, below: Below, now: float) -> Iterator[Remnant]:
+    """Those of ours, in words."""
+    for pool in sorted(pools, key=lambda pool: pool.name):
+        owner = pool.owner
+        if owner is None or pool.status == "STOPPING":
+            continue
+        yield Remnant(
+            output=below.folder(owner),
+            attempt=owner.attempt,
+            what=f"node pool {pool.name!r} of cluster {cluster}",
+            age=now - owner.made,
+            handle=LonePool(cluster=cluster, pool=pool.name, owner=owner.owner).handle,
+            job=owner.job,
+            comes_first=True,
+            overdue=now - owner.deadline if now > owner.deadline else None,
+        )
