@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pydantic import BaseModel, ConfigDict, Field
 
 
@@ -40,4 +42,7 @@ class Pods(BaseModel):
     node_selector: dict[str, str] = Field({}, description="Labels that nodes must have beside those of the chips.")
     labels: dict[str, str] = Field({}, description="Put on the job's objects, as for costs.")
     annotations: dict[str, str] = Field({}, description="Put on the job's objects.")
+    pathways: dict[str, Any] = Field(
+        {}, description="Of the backend `pathways`, by name: `jax` or `version`, `scratch`, `head_pool`, …."
+    )
     ttl: int = Field(86_400, ge=0, description="Seconds that the objects of an attempt stay after its end.")

@@ -70,8 +70,9 @@ def train(
         max_failures: Restarts after an error of the program.
         drills: Failures to rehearse, such as `preempt@step=40,host=2`.
         timing: How long the launcher waits.
-        backend: Where hosts run: `local`, processes of this machine, or `jobset`, pods of a cluster. Empty: `jobset`
-            where an image, a cluster or anything of `pods` is given.
+        backend: Where hosts run: `local`, processes of this machine; `jobset`, pods of a cluster; or `pathways`, one
+            pod that drives the chips of all others. Empty: `jobset` where an image, a cluster or anything of `pods` is
+            given, and `pathways` where that is.
         slices: How many slices of the accelerator the program spans.
         image: What the container of each host runs: it has Python and the program's packages.
         cluster: The name `block:NAME` of a saved one, a kubeconfig context, or `gke://project/location/cluster`. Empty:

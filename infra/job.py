@@ -128,6 +128,11 @@ class SliceJob:
         check_environment(self.env)
         if both := set(self.env) & set(self.pods.secrets if self.pods else ()):
             raise UsageError(f"env and the secrets of pods both have {min(both)!r}: leave it out of env.")
+        if self.pods and self.pods.pathways and self.backend != "pathways":
+            raise UsageError(
+                f"Backend {self.backend!r} knows nothing of Pathways, and pathways.… was given: leave it out, or name"
+                " the backend 'pathways'."
+            )
         for name in ("max_preemptions", "max_failures", "slices"):
             check_count(name, getattr(self, name))
         if self.slices < 1:

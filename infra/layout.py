@@ -48,6 +48,11 @@ def first_payload(code: str) -> str:
     return f"payload/{code}.first"
 
 
+def pathways(attempt: int) -> str:
+    """What Pathways itself keeps while an attempt runs; nobody else reads it."""
+    return f"pathways/{attempt}"
+
+
 def data(sha256: str) -> str:
     """Staged data, beside the jobs of the output: read by all of them, never changed."""
     return f"{DATA_FOLDER}/{sha256}"

@@ -28,13 +28,16 @@ class HostPlan:
 
     output: the job's folder.
     slices: how many slices of the accelerator there are.
-    hosts: how many there are, over all slices.
+    hosts: how many there are, over all slices; with Pathways one alone, which has all of them.
+    workers: pods that hold the chips in place of hosts, with Pathways; else 0.
+    elastic_slices: of the slices, how many may be lost and come back while the program runs on.
     backend: where its hosts are.
     cluster, namespace: of hosts that are pods; the names under which they were sent.
     zone: that its slices are in, where one was chosen.
+    pools: names of the node pools that were made for it, and go with it.
     scratch: a folder of each host's own disk, for what its program and its runner tell each other; None where that
         lies in the output.
-    platform: `cpu`, `cuda` or `tpu`: what JAX runs on.
+    platform: `cpu`, `cuda`, `tpu` or `proxy`: what JAX runs on; the last is Pathways.
     devices_per_host: JAX devices that each host must find.
     gpus: names of a host's GPUs, as `CUDA_VISIBLE_DEVICES` takes them; with `cuda` only.
     stand_in: what runs in place of the GPUs that the accelerator names, as a sentence; empty where they are there.
@@ -52,10 +55,13 @@ class HostPlan:
     output: str
     slices: int = 1
     hosts: int
+    workers: int = 0
+    elastic_slices: int = 0
     backend: str = "local"
     cluster: str | None = None
     namespace: str | None = None
     zone: str | None = None
+    pools: tuple[str, ...] = ()
     scratch: str | None = None
     devices_per_host: int
     platform: str
@@ -86,7 +92,8 @@ class HostPlan:
 
     @property
     def hosts_per_slice(self) -> int:
-        return self.hosts // self.slices
+        """One at least: a host that has all slices counts as one of the first."""
+        return max(1, self.hosts // self.slices)
 
     def scratch_folder(self, host: int) -> Path:
         """Where a host's program and its runner talk to each other."""

@@ -14,6 +14,7 @@ from prefect_tpu.infra import contract
 from prefect_tpu.infra import pod_checks as checks
 from prefect_tpu.infra.errors import UsageError
 from prefect_tpu.infra.job_checks import nearest
+from prefect_tpu.infra.pathways import PathwaysSettings, pathways_settings
 
 _QUANTITIES = ("cpu", "memory", "ephemeral_storage", "shared_memory")
 _NAMES = ("service_account", "priority_class", "provisioning_request")
@@ -46,6 +47,7 @@ class PodSettings:
     volumes: absolute path → `gs://bucket[/folder]`, `configmap:NAME`, `secret:NAME`, `claim:NAME` or `empty[:SIZE]`.
     node_selector, labels, annotations: added to ours.
     ttl: seconds after its end that the objects of an attempt stay.
+    pathways: of the backend `pathways` alone.
     """
 
     image: str
@@ -72,10 +74,15 @@ class PodSettings:
     labels: dict[str, str] = field(default_factory=dict)
     annotations: dict[str, str] = field(default_factory=dict)
     ttl: int = 86_400
+    pathways: PathwaysSettings | None = None
 
     def __post_init__(self) -> None:
         checks.check_image(self.image)
         checks.check_text("cluster", self.cluster)
+        checks.check_clusters(self.cluster, self.fallback_clusters)
+        checks.check_zones(self.zones)
+        checks.check_truth("make_pools", self.make_pools)
+        checks.check_email("node_service_account", self.node_service_account)
         checks.check_text("python", self.python or "")
         checks.check_label("namespace", self.namespace or "")
         checks.check_label("queue", self.queue)
@@ -99,6 +106,8 @@ class PodSettings:
             key: tuple(value) if isinstance(value, list) else value for key, value in data.items()
         }
         with contract.reading("The pod settings of a job"):
+            if values.get("pathways") is not None:
+                values["pathways"] = PathwaysSettings.from_json(values["pathways"])
             return cls(**{key: value for key, value in values.items() if key in known})
 
 
@@ -117,11 +126,12 @@ class PodDefaults:
 def in_pods(backend: str | None, given: Mapping[str, Any]) -> dict[str, Any]:
     """The settings `backend` and `pods` of a job, from what a person said of both; empty text says nothing.
 
-    Whoever says anything of pods, be it an image or a cluster, wants a cluster; else hosts are processes here.
+    Whoever says anything of pods, be it an image or a cluster, wants a cluster, and whoever says anything of Pathways
+    wants that; else hosts are processes here.
     Raises `UsageError` for what contradicts itself, or lacks an image.
     """
     said = {name: value for name, value in given.items() if value is not None and value != ""}
-    chosen = backend or ("jobset" if said else "local")
+    chosen = backend or ("pathways" if said.get("pathways") else "jobset" if said else "local")
     if chosen != "local":
         return {"backend": chosen, "pods": pod_settings(said)}
     if said:
@@ -144,4 +154,6 @@ def pod_settings(given: Mapping[str, Any]) -> PodSettings:
             "Hosts in a cluster need an image: name one that has Python and the program's packages (image=…, --image)."
         )
     values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
+    if said := values.pop("pathways", None):
+        values["pathways"] = pathways_settings(said)
     return PodSettings(**values)

@@ -182,8 +182,8 @@ class JobOptions:
     backend: Annotated[
         str | None,
         typer.Option(
-            metavar="local|jobset",
-            help="Processes of this machine, or pods of a cluster.",
+            metavar="local|jobset|pathways",
+            help="Processes of this machine, pods of a cluster, or such pods driven by one program.",
             show_default="jobset with any option of this list, else local",
             autocompletion=completion.backends,
             rich_help_panel=IN_CLUSTER,

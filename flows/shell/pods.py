@@ -5,6 +5,7 @@ from __future__ import annotations
 import types
 import typing
 from collections.abc import Iterator, Sequence
+from dataclasses import is_dataclass
 from functools import cache
 from typing import Any
 
@@ -87,8 +88,8 @@ def _kinds() -> dict[str, type]:
 
 
 def _kind(hint: Any) -> type:
-    """The type itself, of `str | None` and of `dict[str, str]` too."""
+    """The type itself, of `str | None` and of `dict[str, str]` too; a group of settings is given as a dictionary."""
     if isinstance(hint, types.UnionType):
         hint = next(part for part in typing.get_args(hint) if part is not type(None))
     found: type = typing.get_origin(hint) or hint
-    return found
+    return dict if is_dataclass(found) else found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Iterable
 from typing import cast
 
 from prefect_tpu.infra.backends.base import Backend
@@ -12,6 +13,7 @@ from prefect_tpu.infra.errors import UsageError
 _KNOWN = {
     "local": "prefect_tpu.infra.backends.local:LocalBackend",
     "jobset": "prefect_tpu.infra.backends.jobset:JobSetBackend",
+    "pathways": "prefect_tpu.infra.backends.pathways:PathwaysBackend",
 }
 
 
@@ -27,5 +29,10 @@ def open_backend(name: str) -> Backend:
     try:
         module, _, factory = _KNOWN[name].partition(":")
     except KeyError:
-        raise UsageError(f"Backend {name!r} is not known: choose {' or '.join(map(repr, _KNOWN))}.") from None
+        raise UsageError(f"Backend {name!r} is not known: choose {_listed(_KNOWN)}.") from None
     return cast(Backend, getattr(importlib.import_module(module), factory)())
+
+
+def _listed(known: Iterable[str]) -> str:
+    *others, last = map(repr, known)
+    return f"{', '.join(others)} or {last}"

@@ -46,11 +46,12 @@ async def _unheard(cluster: Kubernetes, pods: Sequence[Object], jobset: Object |
     placed = {pod["metadata"]["uid"]: pod["spec"]["nodeName"] for pod in pods if _is_on_a_node(pod)}
     if not placed or jobset is None:
         return frozenset()
+    selectors = {node_labels(jobset, replicated["name"]) for replicated in jobset["spec"]["replicatedJobs"]}
     try:
-        nodes = await cluster.list_all(Selection(resource=NODES, labels=node_labels(jobset)))
+        found = [await cluster.list_all(Selection(resource=NODES, labels=labels)) for labels in sorted(selectors)]
     except Forbidden:  # then it takes as long as for pods that do not answer
         return frozenset()
-    heard = {node["metadata"]["name"] for node in nodes if not read_node(node).is_lost}
+    heard = {node["metadata"]["name"] for nodes in found for node in nodes if not read_node(node).is_lost}
     return frozenset(uid for uid, node in placed.items() if node not in heard)
 
 
@@ -90,11 +91,11 @@ async def _keep_logs(cluster: Kubernetes, target: Target, pods: Sequence[Object]
     """A host that was killed left no log in the job's folder; its pod may still have one."""
     storage = open_storage(target.output)
     names = await asyncio.to_thread(storage.facts, layout.hosts(target.attempt))
-    left = [(pod, read_pod(pod, target.hosts_per_slice)) for pod in pods]
+    left = [(pod, read_pod(pod, target.hosts_per_slice, target.helpers)) for pod in pods]
     missing = [
         (pod, facts.host)
         for pod, facts in left
-        if facts.has_begun and layout.log(target.attempt, facts.host) not in names
+        if facts.has_begun and not facts.is_helper and layout.log(target.attempt, facts.host) not in names
     ]
     await asyncio.gather(*(_keep_log(cluster, storage, target.attempt, host, pod) for pod, host in missing))
 

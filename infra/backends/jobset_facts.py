@@ -40,7 +40,7 @@ class ContainerFacts:
 class PodFacts:
     """One pod, as it is or as it was last seen.
 
-    host: the host's number over all slices.
+    host: the host's number over all slices; a helper's among the helpers.
     disruption: why the platform ended it, where it says so.
     unschedulable: why the scheduler has no node for it.
     evicted: the pod's own reason, which a kubelet gives when it ends a pod.
@@ -52,6 +52,7 @@ class PodFacts:
     host: int
     slice: int
     phase: str
+    is_helper: bool = False
     created_at: float = 0.0
     node: str = ""
     is_spot: bool = False
@@ -108,6 +109,8 @@ class JobFacts:
 
     name: str
     slice: int = 0
+    is_helper: bool = False
+    is_deleting: bool = False
     failed: Said | None = None  # also while it only means to fail
     is_complete: bool = False
 
@@ -174,6 +177,9 @@ class Facts:
     pods: of every host, also those that are gone by now, the oldest first.
     nodes: the machines that its pods may be placed on.
     taken: node → whose pods are on it, where they are of another attempt.
+    helpers: the same of the pods that work for its hosts, counted as hosts are; None where there are none.
+    noun: what a pod of these is for people, with its number behind it.
+    spare: of helpers, how many slices of them are missed by nobody; then Kubernetes replaces what is lost.
     """
 
     attempt: int
@@ -188,6 +194,9 @@ class Facts:
     events: tuple[EventFacts, ...] = ()
     workload: WorkloadFacts | None = None
     outputs: Mapping[int, OutputFacts] = field(default_factory=dict)
+    helpers: Facts | None = None
+    noun: str = "host"
+    spare: int = 0
     _pods_by_host: Mapping[int, list[PodFacts]] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -200,6 +209,10 @@ class Facts:
     @property
     def hosts_per_slice(self) -> int:
         return self.hosts // self.slices
+
+    def called(self, host: int) -> str:
+        """`host 3`, for people."""
+        return f"{self.noun} {host}"
 
     @property
     def has_started(self) -> bool:

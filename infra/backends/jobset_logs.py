@@ -184,7 +184,9 @@ class _Reader:
         async with self._asking:
             if time.monotonic() - self._asked > FRESH_SECONDS:
                 found = await self._cluster.list_all(self._selection)
-                self._known = [read_pod(pod, self._target.hosts_per_slice) for pod in found]
+                target = self._target
+                read = (read_pod(pod, target.hosts_per_slice, target.helpers) for pod in found)
+                self._known = [pod for pod in read if not pod.is_helper]
                 self._asked = time.monotonic()
             return self._known
 

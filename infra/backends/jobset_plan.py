@@ -6,10 +6,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from prefect_tpu.infra import layout
-from prefect_tpu.infra.accelerators import resolve
+from prefect_tpu.infra.accelerators import Slice, resolve
+from prefect_tpu.infra.backends import jobset_pools, pathways_plan
 from prefect_tpu.infra.backends.base import Attempt, Handle, Held, Plan
+from prefect_tpu.infra.backends.jobset_roles import Helpers, helpers_of
 from prefect_tpu.infra.errors import UsageError
-from prefect_tpu.infra.gcp import lifetimes, manifests, names, ownership
+from prefect_tpu.infra.gcp import lifetimes, manifests, names, ownership, pathways_manifests
 from prefect_tpu.infra.gcp.pod_plan import PodPlan
 from prefect_tpu.infra.host_archive import host_archive
 from prefect_tpu.infra.job import SliceJob
@@ -25,6 +27,8 @@ class Target:
     """Where in which cluster the objects of an attempt are, and where it writes: a handle, read.
 
     name: of the JobSet. selector: of everything of this attempt, and of no other.
+    slices, hosts: of its hosts; helpers: the pods beside them that work for them, where there are any.
+    pools: node pools that were made for it.
     """
 
     cluster: str | None
@@ -35,6 +39,8 @@ class Target:
     attempt: int
     slices: int
     hosts: int
+    helpers: Helpers | None = None
+    pools: tuple[str, ...] = ()
 
     @property
     def hosts_per_slice(self) -> int:
@@ -47,7 +53,10 @@ class Target:
 
 
 def target(handle: Handle) -> Target:
-    return Target(**{key: value for key, value in handle.items() if key != "backend"})
+    helpers = handle.get("helpers")
+    values = {key: value for key, value in handle.items() if key not in ("backend", "helpers", "pools")}
+    pools = tuple(handle.get("pools", ()))
+    return Target(**values, helpers=Helpers(**helpers) if helpers else None, pools=pools)
 
 
 def target_of(plan: HostPlan) -> Target:
@@ -59,8 +68,10 @@ def target_of(plan: HostPlan) -> Target:
         selector=ownership.attempt_selector(plan),
         output=plan.output,
         attempt=plan.attempt,
-        slices=plan.slices,
+        slices=min(plan.slices, plan.hosts),
         hosts=plan.hosts,
+        helpers=helpers_of(plan),
+        pools=plan.pools,
     )
 
 
@@ -72,7 +83,8 @@ def hold(attempt: Attempt, offer: Offer, avoid: tuple[str, ...] = ()) -> Held:
         "provision_timeout": attempt.job.provision_timeout,
         "avoid": list(avoid),
     }
-    return Held(offer=offer, handle=kept)
+    made = jobset_pools.kept(attempt, offer)
+    return Held(offer=offer, handle={**kept, "made": made and made.to_json()}, serves_once=made is not None)
 
 
 def plan(attempt: Attempt, held: Held) -> Plan:
@@ -92,7 +104,8 @@ def objects(hosts: HostPlan, held: Held) -> tuple[dict[str, Any], ...]:
         provision_timeout=kept["provision_timeout"],
         avoid=tuple(kept["avoid"]),
     )
-    return manifests.objects(sent, host_archive().raw)
+    archive = host_archive().raw
+    return pathways_manifests.objects(sent, archive) if hosts.workers else manifests.objects(sent, archive)
 
 
 def host_plan(attempt: Attempt, offer: Offer) -> HostPlan:
@@ -100,19 +113,21 @@ def host_plan(attempt: Attempt, offer: Offer) -> HostPlan:
     job, settings = attempt.job, pods(attempt.job)
     shape = resolve(offer.accelerator, dialect=job.dialect)
     capacity = (shape.capacity or "").partition("=")[0]
-    return HostPlan(
+    hosts = HostPlan(
         job=job.name,
         attempt=attempt.number,
         accelerator=offer.accelerator,
         output=attempt.output,
         slices=job.slices,
         hosts=shape.hosts * job.slices,
-        backend="jobset",
-        cluster=settings.cluster,
+        backend=job.backend,
+        cluster=offer.cluster,
         namespace=settings.namespace,
+        zone=offer.zone,
+        pools=jobset_pools.names(attempt, offer),
         scratch=names.SCRATCH_FOLDER,
         devices_per_host=shape.devices_per_host,
-        platform=_PLATFORMS[shape.platform],
+        platform=_platform(job, shape),
         coordinator=names.coordinator(job.name, attempt.number),
         addresses=names.host_addresses(job.name, attempt.number, job.slices, shape.hosts),
         program=job.program,
@@ -128,6 +143,12 @@ def host_plan(attempt: Attempt, offer: Offer) -> HostPlan:
         drills=job.drills,
         python=settings.python,
     )
+    return pathways_plan.one_host(hosts, shape, job) if job.backend == pathways_plan.NAME else hosts
+
+
+def _platform(job: SliceJob, shape: Slice) -> str:
+    """What JAX runs on: a job may be rehearsed without its chips, on the CPUs of the same hosts."""
+    return "cpu" if job.env.get("JAX_PLATFORMS") == "cpu" else _PLATFORMS[shape.platform]
 
 
 def pods(job: SliceJob) -> PodSettings:

@@ -6,6 +6,7 @@ from typing import Any
 
 from prefect_tpu.infra.backends.jobset_facts import PodFacts
 from prefect_tpu.infra.backends.jobset_reading import read_pod
+from prefect_tpu.infra.backends.jobset_roles import Helpers
 from prefect_tpu.infra.gcp.watches import Snapshot
 
 Object = dict[str, Any]
@@ -14,8 +15,8 @@ Object = dict[str, Any]
 class PodMemory:
     """Every pod that was seen, as it was seen last."""
 
-    def __init__(self, hosts_per_slice: int) -> None:
-        self._hosts_per_slice = hosts_per_slice
+    def __init__(self, hosts_per_slice: int, helpers: Helpers | None = None) -> None:
+        self._hosts_per_slice, self._helpers = hosts_per_slice, helpers
         self._pods: dict[str, PodFacts] = {}
 
     def note(self, snapshot: Snapshot) -> None:
@@ -26,7 +27,7 @@ class PodMemory:
         self._pods = {**unnamed, **gone, **there}
 
     def _read(self, pod: Object, *, is_gone: bool = False) -> PodFacts:
-        return read_pod(pod, self._hosts_per_slice, is_gone=is_gone)
+        return read_pod(pod, self._hosts_per_slice, self._helpers, is_gone=is_gone)
 
     @property
     def facts(self) -> tuple[PodFacts, ...]:

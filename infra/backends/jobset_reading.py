@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -16,6 +16,7 @@ from prefect_tpu.infra.backends.jobset_facts import (
     Said,
     WorkloadFacts,
 )
+from prefect_tpu.infra.backends.jobset_roles import Helpers
 from prefect_tpu.infra.gcp.ownership import ATTEMPT, JOB, MANAGED_BY, OURS, TOLD_TO_STOP
 from prefect_tpu.infra.gcp.placement import GPU, POOL, SPOT, TPU
 from prefect_tpu.infra.gcp.resources import with_labels
@@ -29,6 +30,7 @@ WORKLOAD_OF = "kueue.x-k8s.io/job-uid"  # label of a Workload: of what object it
 _ACTIVE_MAINTENANCE = "cloud.google.com/active-node-maintenance"
 _IMPENDING_END = "cloud.google.com/impending-node-termination"
 _UNREACHABLE = "node.kubernetes.io/unreachable"
+_BEHIND_OTHERS = "PodInitializing"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _CHIPS = frozenset({TPU, GPU})
 _PLACED_BY_TAINT = frozenset({"NoSchedule", "NoExecute"})
@@ -48,27 +50,32 @@ def read_jobset(found: Object) -> JobSetFacts:
     )
 
 
-def read_job(found: Object) -> JobFacts:
-    conditions = _conditions(found)
+def read_job(found: Object, helpers: Helpers | None = None) -> JobFacts:
+    metadata, conditions = found["metadata"], _conditions(found)
+    labels = metadata.get("labels") or {}
     return JobFacts(
-        name=found["metadata"]["name"],
-        slice=int((found["metadata"].get("labels") or {}).get(JOB_INDEX, 0)),
+        name=metadata["name"],
+        slice=int(labels.get(JOB_INDEX, 0)),
+        is_helper=helpers is not None and helpers.has(labels),
+        is_deleting="deletionTimestamp" in metadata,
         failed=conditions.get("Failed") or conditions.get("FailureTarget"),
         is_complete="Complete" in conditions or "SuccessCriteriaMet" in conditions,
     )
 
 
-def read_pod(found: Object, hosts_per_slice: int, *, is_gone: bool = False) -> PodFacts:
+def read_pod(found: Object, hosts_per_slice: int, helpers: Helpers | None = None, *, is_gone: bool = False) -> PodFacts:
     metadata, status = found["metadata"], found.get("status") or {}
     labels, conditions = metadata.get("labels") or {}, _conditions(found)
-    index = int(labels.get(JOB_INDEX, 0))
+    index, is_helper = int(labels.get(JOB_INDEX, 0)), helpers is not None and helpers.has(labels)
+    per_slice = helpers.pods_per_slice if helpers and is_helper else hosts_per_slice
     placed: Object = next((c for c in _raw_conditions(found) if c["type"] == "PodScheduled"), {})
     selector = found["spec"].get("nodeSelector") or {}
     return PodFacts(
         name=metadata["name"],
         uid=metadata["uid"],
-        host=index * hosts_per_slice + int(labels.get(COMPLETION_INDEX, 0)),
+        host=index * per_slice + int(labels.get(COMPLETION_INDEX, 0)),
         slice=index,
+        is_helper=is_helper,
         phase=status.get("phase", "Pending"),
         created_at=read_time(metadata.get("creationTimestamp")) or 0.0,
         node=found["spec"].get("nodeName") or "",
@@ -99,21 +106,25 @@ def read_node(found: Object) -> NodeFacts:
     )
 
 
-def node_labels(jobset: Object) -> str:
-    """A selector of the nodes on which the pods of a JobSet may be placed; all of them where it says nothing."""
-    selected = _pod_of(jobset).get("nodeSelector") or {}
+def node_labels(jobset: Object, job: str = "") -> str:
+    """A selector of the nodes on which the pods of a JobSet may be placed; all of them where it says nothing.
+
+    job: of which replicated job; by default the first, which is that of hosts.
+    """
+    selected = _pod_of(jobset, job).get("nodeSelector") or {}
     return with_labels(dict(sorted(selected.items())))
 
 
-def read_nodes(found: Iterable[Object], jobset: Object) -> dict[str, NodeFacts]:
+def read_nodes(found: Iterable[Object], jobset: Object, job: str = "") -> dict[str, NodeFacts]:
     """Those on which the pods of a JobSet may be placed, by name."""
-    return {node["metadata"]["name"]: read_node(node) for node in found if not _is_kept_from(node, jobset)}
+    pod = _pod_of(jobset, job)
+    return {node["metadata"]["name"]: read_node(node) for node in found if not _is_kept_from(node, pod)}
 
 
-def _is_kept_from(node: Object, jobset: Object) -> bool:
+def _is_kept_from(node: Object, pod: Object) -> bool:
     """Whether its pods keep away from a node by a label of it: spot, or a pool that lost a host."""
     labels = node["metadata"].get("labels") or {}
-    wanted = ((_pod_of(jobset).get("affinity") or {}).get("nodeAffinity") or {}).get(_REQUIRED) or {}
+    wanted = ((pod.get("affinity") or {}).get("nodeAffinity") or {}).get(_REQUIRED) or {}
     terms = [term.get("matchExpressions") or () for term in wanted.get("nodeSelectorTerms") or ()]
     refused = [any(_refuses(expression, labels) for expression in term) for term in terms]
     return bool(refused) and all(refused)  # one term that does not refuse it is enough
@@ -123,8 +134,10 @@ def _refuses(expression: Object, labels: Object) -> bool:
     return expression["operator"] == "NotIn" and labels.get(expression["key"]) in expression["values"]
 
 
-def _pod_of(jobset: Object) -> Object:
-    found: Object = jobset["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+def _pod_of(jobset: Object, job: str) -> Object:
+    replicated = jobset["spec"]["replicatedJobs"]
+    chosen = next((one for one in replicated if one["name"] == job), replicated[0])
+    found: Object = chosen["template"]["spec"]["template"]["spec"]
     return found
 
 
@@ -166,10 +179,16 @@ def read_workload(found: Object, others: Iterable[Object] = ()) -> WorkloadFacts
     ahead = [other for other in others if _waits(other) and _turn(other) < _turn(found)]
     return WorkloadFacts(
         is_admitted="Admitted" in conditions,
-        pending=reserved.get("message", "") if reserved.get("status", "True") != "True" else "",
+        pending=reserved.get("message", "") if reserved.get("status", "True") != "True" else _unchecked(found),
         evicted=conditions.get("Evicted"),
         position=1 + sum(1 for other in ahead if _queue_of(other) == _queue_of(found)) if _waits(found) else None,
     )
+
+
+def _unchecked(workload: Object) -> str:
+    """What a check says that it has not passed, such as that of the machines that are made for it."""
+    checks = (workload.get("status") or {}).get("admissionChecks") or ()
+    return next((str(check.get("message", "")) for check in checks if check.get("state") != "Ready"), "")
 
 
 def is_workload_of(found: Object, uid: str) -> bool:
@@ -198,8 +217,11 @@ def read_time(text: str | None) -> float | None:
 
 
 def _read_container(status: Object) -> ContainerFacts:
+    """Of the first container; while it waits for others that start before it, what keeps these counts as its own."""
     found = next(iter(status.get("containerStatuses") or ()), None)
     state = (found or {}).get("state") or {}
+    if (state.get("waiting") or {}).get("reason") == _BEHIND_OTHERS:
+        state = next(_waiting_before(status), state)
     if ended := state.get("terminated"):
         return ContainerFacts(
             has_ended=True,
@@ -210,6 +232,14 @@ def _read_container(status: Object) -> ContainerFacts:
     waiting = state.get("waiting")
     said = Said(reason=waiting.get("reason") or "", message=waiting.get("message") or "") if waiting else None
     return ContainerFacts(is_running="running" in state, waiting=said)
+
+
+def _waiting_before(status: Object) -> Iterator[Object]:
+    """The states of containers that start before the others and wait for something of their own."""
+    for container in status.get("initContainerStatuses") or ():
+        state: Object = container.get("state") or {}
+        if (state.get("waiting") or {}).get("reason") not in (None, _BEHIND_OTHERS):
+            yield state
 
 
 def _deletion_asked(metadata: Object) -> float | None:

@@ -23,6 +23,12 @@ def record_of(facts: Facts, host: int) -> HostRecord | None:
         return None
 
 
+def is_own_end(facts: Facts, host: int) -> bool:
+    """Whether it says that it has ended, and for no reason that lies with others."""
+    record = record_of(facts, host)
+    return record is not None and record.stop_reason is None and not record.lost_peer
+
+
 def last_words(pod: PodFacts) -> str:
     """What a container that left no record wrote at its end, on one line; empty where it wrote nothing."""
     said = " ".join(pod.container.ended.message.split()) if pod.container.ended else ""

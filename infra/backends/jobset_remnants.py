@@ -8,6 +8,7 @@ from typing import Any
 from prefect_tpu.infra.backends.base import Remnant
 from prefect_tpu.infra.backends.jobset_plan import Target
 from prefect_tpu.infra.backends.jobset_reading import read_time
+from prefect_tpu.infra.backends.jobset_roles import helpers_in
 from prefect_tpu.infra.gcp.kubernetes import Kubernetes
 from prefect_tpu.infra.gcp.ownership import ATTEMPT, IDENTITY, MANAGED_BY, OURS, OUTPUT
 from prefect_tpu.infra.gcp.resources import JOBSETS, Selection, with_labels
@@ -40,7 +41,7 @@ def _remnant(jobset: Object, cluster: str | None) -> Remnant:
 
 def _target(jobset: Object, cluster: str | None) -> Target:
     """As the plan would say it: everything that finds an attempt again stands in its labels."""
-    metadata, replicated = jobset["metadata"], jobset["spec"]["replicatedJobs"][0]
+    metadata, replicated = jobset["metadata"], jobset["spec"]["replicatedJobs"][0]  # the first are hosts
     slices = int(replicated.get("replicas", 1))
     return Target(
         cluster=cluster,
@@ -51,4 +52,5 @@ def _target(jobset: Object, cluster: str | None) -> Target:
         attempt=int(metadata["labels"][ATTEMPT]),
         slices=slices,
         hosts=slices * int(replicated["template"]["spec"]["completions"]),
+        helpers=helpers_in(jobset),
     )

@@ -7,11 +7,12 @@ a pause; `jobset_view` makes the first that lasted too long the attempt's cause.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from prefect_tpu.infra.backends import jobset_places as places
 from prefect_tpu.infra.backends.jobset_causes import is_lost_for_good
 from prefect_tpu.infra.backends.jobset_facts import Facts, NodeFacts, PodFacts, Said
+from prefect_tpu.infra.backends.jobset_records import is_own_end
 from prefect_tpu.infra.errors import FailureKind
 from prefect_tpu.infra.state import Cause
 
@@ -75,6 +76,7 @@ def symptoms(facts: Facts) -> tuple[Symptom, ...]:
         *_orphaned(facts),
         *_uncreated(facts),
         *_degraded(facts),
+        *_of_helpers(facts),
     )
 
 
@@ -86,20 +88,20 @@ def unbearable(facts: Facts, lasting: Lasting) -> tuple[Symptom, ...]:
 def _of_pod(facts: Facts, pod: PodFacts) -> Iterator[Symptom]:
     if pod.has_ended:
         return
-    node = facts.node(pod)
-    if (silent := _silent(facts, pod, node)) is not None:
+    node, name = facts.node(pod), facts.called(pod.host).capitalize()
+    if not facts.spare and (silent := _silent(facts, pod, node)) is not None:
         yield silent
     if (waiting := pod.container.waiting) is None:
         return
     patience = {**_NEVER_PULLED, **_PULL}.get(waiting.reason)
     if patience is not None:
-        cause = Cause(kind=FailureKind.IMAGE, message=f"Host {pod.host}'s image cannot be fetched ({waiting}).")
+        cause = Cause(kind=FailureKind.IMAGE, message=f"{name}'s image cannot be fetched ({waiting}).")
         yield Symptom(about="image", cause=cause, bearable=patience)
     if waiting.reason in _CONFIGURE:
-        cause = Cause(kind=FailureKind.REFUSED, message=f"Host {pod.host}'s container cannot be made ({waiting}).")
+        cause = Cause(kind=FailureKind.REFUSED, message=f"{name}'s container cannot be made ({waiting}).")
         yield Symptom(about="container", cause=cause, bearable=CONFIGURE_SECONDS)
     if (said := unmounted(facts, pod)) is not None:
-        message = f"Host {pod.host}'s volumes cannot be laid down ({said})."
+        message = f"{name}'s volumes cannot be laid down ({said})."
         yield Symptom(about="volume", cause=Cause(kind=FailureKind.REFUSED, message=message), bearable=MOUNT_SECONDS)
 
 
@@ -118,7 +120,7 @@ def _silent(facts: Facts, pod: PodFacts, node: NodeFacts | None) -> Symptom | No
         return None
     output = facts.outputs.get(pod.host)
     step = output.progress.progress.step if output else None
-    about = f"host {pod.host} after step {step}"
+    about = f"{facts.called(pod.host)} after step {step}"
     if node.is_gone:
         kind = FailureKind.PREEMPTED if pod.is_spot else FailureKind.HOST_LOST
         cause = Cause(kind=kind, message=f"{'spot ' if pod.is_spot else ''}node {pod.node} is gone")
@@ -130,26 +132,30 @@ def _silent(facts: Facts, pod: PodFacts, node: NodeFacts | None) -> Symptom | No
 
 def _replaced(facts: Facts) -> Iterator[Symptom]:
     """A second pod for a host that had begun: the others run on and wait for one that is not there any more."""
-    for host in range(facts.hosts):
+    for host in range(0 if facts.spare else facts.hosts):
         pods = facts.pods_of(host)
         if len(pods) > 1 and any(pod.has_begun for pod in pods[:-1]):
-            message = f"The pod of host {host} was replaced by {pods[-1].name} while the attempt ran."
-            yield Symptom(about=f"host {host}", cause=Cause(kind=FailureKind.HOST_LOST, message=message))
+            name = facts.called(host)
+            message = f"The pod of {name} was replaced by {pods[-1].name} while the attempt ran."
+            yield Symptom(about=name, cause=Cause(kind=FailureKind.HOST_LOST, message=message))
 
 
 def _left_behind(facts: Facts) -> Iterator[Symptom]:
     """A host has failed and its Job goes on, as one that may replace pods does: the others wait for it for ever."""
     jobset, hosts = facts.jobset, range(facts.hosts)
-    if jobset is None or jobset.has_ended or jobset.is_suspended or not any(_is_at_work(facts, host) for host in hosts):
+    if jobset is None or jobset.has_ended or jobset.is_suspended or facts.spare:
+        return
+    if not any(_is_at_work(facts, host) for host in hosts):
         return
     going_on = {job.slice: job.name for job in facts.jobs if job.failed is None}
     for host in hosts:
         pod, job = facts.pod(host), going_on.get(host // facts.hosts_per_slice)
         has_failed = pod is not None and pod.has_ended and pod.phase != "Succeeded" and pod.container.exit_code != 0
         if has_failed and job is not None:
-            message = f"Host {host} has ended, and Job {job} goes on without it."
+            name = facts.called(host)
+            message = f"{name.capitalize()} has ended, and Job {job} goes on without it."
             cause = Cause(kind=FailureKind.HOST_LOST, message=message)
-            yield Symptom(about=f"the others of host {host}", cause=cause, bearable=ALONE_SECONDS)
+            yield Symptom(about=f"the others of {name}", cause=cause, bearable=ALONE_SECONDS)
 
 
 def _orphaned(facts: Facts) -> Iterator[Symptom]:
@@ -200,3 +206,22 @@ def _degraded(facts: Facts) -> Iterator[Symptom]:
             yield Symptom(
                 about=lacking.pool, cause=cause, bearable=DEGRADED_SECONDS, host=lacking.host, place=lacking.pool
             )
+
+
+def _of_helpers(facts: Facts) -> Iterator[Symptom]:
+    """Of the pods that work for hosts; where one is nobody's end but its own, it is about the whole attempt."""
+    working = facts.helpers
+    if working is None or is_own_end(facts, 0):
+        return
+    for found in symptoms(working):
+        host = working.pod(found.host) if found.is_end and found.host is not None else None
+        said = f"{working.called(host.host)}: {found.cause.message}" if host else found.cause.message
+        place = found.place or (places.place_of(working, host.node) if host else "")
+        yield replace(
+            found,
+            about=f"{working.noun}s: {found.about}",
+            cause=replace(found.cause, message=said),
+            host=None if found.host is None else 0,
+            is_end=False,
+            place=place,
+        )

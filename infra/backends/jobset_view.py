@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from prefect_tpu.infra.backends import jobset_helpers as helpers
 from prefect_tpu.infra.backends.jobset_causes import cause_of, consequences, was_deleted_by_hand
 from prefect_tpu.infra.backends.jobset_facts import Facts, OutputFacts, PodFacts
 from prefect_tpu.infra.backends.jobset_places import place_of
@@ -28,6 +31,7 @@ def view(facts: Facts, lasting: Lasting) -> Observation:
     shown = {found.host: found for found in wrong if found.host is not None}
     told = consequences(facts)
     hosts = tuple(_host(facts, host, told, shown.get(host)) for host in range(facts.hosts))
+    hosts = _with_helpers(facts, hosts)
     is_over = all(host.has_ended for host in hosts)
     has_said_all = all(host.record is not None and host.cause is None for host in hosts) and any(
         host.record is not None and host.record.stop_reason is None for host in hosts
@@ -38,6 +42,18 @@ def view(facts: Facts, lasting: Lasting) -> Observation:
         waiting=None if is_over else waiting(facts),
         cause=None if is_over and has_said_all else _of_all(facts, wrong),
     )
+
+
+def _with_helpers(facts: Facts, hosts: tuple[HostObservation, ...]) -> tuple[HostObservation, ...]:
+    """A host that lacks one of its helpers is itself not there."""
+    if facts.helpers is None:
+        return hosts
+    host, loss = hosts[helpers.LEADER], helpers.lost(facts)
+    if loss is not None and host.cause is None:
+        host = replace(host, cause=loss.cause, place=loss.place or host.place, is_consequence=False)
+    if host.phase is HostPhase.RUNNING and not helpers.have_begun(facts):
+        host = replace(host, phase=HostPhase.PENDING)
+    return tuple(host if one.host == host.host else one for one in hosts)
 
 
 def _of_all(facts: Facts, wrong: tuple[Symptom, ...]) -> Cause | None:

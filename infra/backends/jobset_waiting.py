@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from prefect_tpu.infra.backends import jobset_places as places
+from prefect_tpu.infra.backends import jobset_scaling as scaling
 from prefect_tpu.infra.backends.jobset_facts import Facts, JobSetFacts, PodFacts, Said
+from prefect_tpu.infra.backends.jobset_helpers import have_begun
 from prefect_tpu.infra.backends.jobset_symptoms import refusal, unmounted
 from prefect_tpu.infra.state import Waiting
 
-# Events of the cluster autoscaler about a pod, in our words.
-_SCALING = {
-    "TriggeredScaleUp": "the autoscaler is adding nodes",
-    "NotTriggerScaleUp": "the autoscaler adds none",
-    "FailedScaleUp": "the autoscaler could not add nodes",
-}
 _OTHER_KIND = "didn't match Pod's node affinity/selector"
 # The scheduler's words, which have no reasons of their own, and ours.
 _WORDS = {
@@ -36,53 +33,62 @@ def waiting(facts: Facts) -> Waiting | None:
     jobset = facts.jobset
     if jobset is None or jobset.begins_nothing:
         return None
-    begun = [host for host in range(facts.hosts) if (pod := facts.pod(host)) and (pod.has_begun or pod.has_ended)]
-    if len(begun) == facts.hosts:
-        return None
-    return Waiting(reason=next(_reasons(facts, jobset, len(begun))))
+    if _begun(facts) < facts.hosts:
+        return next(_reasons(facts, jobset))
+    if facts.helpers is not None and not have_begun(facts):
+        return next(_reasons(facts.helpers, jobset))
+    return None
 
 
-def _reasons(facts: Facts, jobset: JobSetFacts, begun: int) -> Iterator[str]:
+def _begun(facts: Facts) -> int:
+    """How many have, also those that are over by now."""
+    pods = (facts.pod(host) for host in range(facts.hosts))
+    return sum(1 for pod in pods if pod is not None and (pod.has_begun or pod.has_ended))
+
+
+def _reasons(facts: Facts, jobset: JobSetFacts) -> Iterator[Waiting]:
+    """The weightiest first; what the scheduler says of a slice's leader is said with what makes nodes for it."""
     if jobset.is_suspended:
         yield _queued(facts, jobset)
     for job in facts.jobs:
         if said := refusal(facts, job.name):
-            yield f"the cluster does not take its pods: {said}"
+            yield Waiting(reason=f"the cluster does not take its pods: {said}")
     for index in range(facts.slices):
         leader = facts.leader(index)
         if leader is not None and leader.unschedulable and not leader.node:
             yield _unscheduled(facts, leader)
         if (lacking := places.lacking(facts, index)) is not None:
-            yield (
-                f"node pool {lacking.pool} has {lacking.there} of the {facts.hosts_per_slice} hosts of a slice;"
+            yield Waiting(
+                reason=f"node pool {lacking.pool} has {lacking.there} of the {facts.hosts_per_slice} hosts of a slice;"
                 " its repair is awaited"
             )
     for host in range(facts.hosts):
         pod = facts.pod(host)
         if pod is not None and not pod.has_begun and pod.node and (starts := _starting(facts, pod)):
-            yield starts
+            yield Waiting(reason=starts)
         if pod is not None and not pod.node and pod.unschedulable:
-            yield f"host {host}: {scheduler_says(facts, pod.unschedulable)}"
-    yield f"{begun} of {facts.hosts} hosts have started"
+            found = _unscheduled(facts, pod)
+            yield replace(found, reason=f"{facts.called(host)}: {found.reason}")
+    yield Waiting(reason=f"{_begun(facts)} of {facts.hosts} {facts.noun}s have started")
 
 
-def _queued(facts: Facts, jobset: JobSetFacts) -> str:
+def _queued(facts: Facts, jobset: JobSetFacts) -> Waiting:
     """By Kueue's own words: how much is missing stands in them."""
     if jobset.queue is None:
-        return "its JobSet is suspended, and by no queue: somebody has to resume it"
+        return Waiting(reason="its JobSet is suspended, and by no queue: somebody has to resume it")
     workload = facts.workload
     place = f", place {workload.position} of it" if workload and (workload.position or 1) > 1 else ""
-    said = f": {workload.pending}" if workload and workload.pending else ""
-    return f"in Kueue's queue {jobset.queue}{place}{said}"
+    pending = workload.pending if workload else ""
+    said = f": {pending}" if pending else ""
+    return Waiting(reason=f"in Kueue's queue {jobset.queue}{place}{said}", is_dry=scaling.is_request_dry(pending))
 
 
-def _unscheduled(facts: Facts, leader: PodFacts) -> str:
-    said = scheduler_says(facts, leader.unschedulable)
-    events = [event for event in facts.events_of("Pod", leader.name) if event.said.reason in _SCALING]
-    if not events:
-        return said
-    newest = max(events, key=lambda event: event.at)
-    return f"{said}; {_SCALING[newest.said.reason]}: {newest.said.message}"
+def _unscheduled(facts: Facts, pod: PodFacts) -> Waiting:
+    why = scheduler_says(facts, pod.unschedulable)
+    said = scaling.newest(facts.events_of("Pod", pod.name))
+    if said is None:
+        return Waiting(reason=why)
+    return Waiting(reason=f"{why}; {scaling.SCALING[said.reason]}: {said.message}", is_dry=scaling.is_dry(said))
 
 
 def scheduler_says(facts: Facts, message: str) -> str:
@@ -108,13 +114,13 @@ def _starting(facts: Facts, pod: PodFacts) -> str | None:
     """Between its node and its container; None where that takes its usual moment."""
     said = pod.container.waiting
     if said is not None and said.message:
-        return f"host {pod.host} cannot start: {_pulled_in_vain(said)}"
+        return f"{facts.called(pod.host)} cannot start: {_pulled_in_vain(said)}"
     if (failed := unmounted(facts, pod)) is not None:
-        return f"host {pod.host} cannot start: {failed}"
+        return f"{facts.called(pod.host)} cannot start: {failed}"
     pulls = [event for event in facts.events_of("Pod", pod.name) if event.said.reason in ("Pulling", "Pulled")]
     newest = max(pulls, key=lambda event: event.at, default=None)
     if newest is not None and newest.said.reason == "Pulling":
-        return f"host {pod.host} fetches its image"
+        return f"{facts.called(pod.host)} fetches its image"
     return None
 
 

@@ -13,6 +13,7 @@ from contextlib import aclosing
 from typing import Any
 
 from prefect_tpu.infra.backends.jobset_facts import Facts, JobSetFacts, NodeFacts, OutputFacts, WorkloadFacts
+from prefect_tpu.infra.backends.jobset_helpers import apart
 from prefect_tpu.infra.backends.jobset_output import OutputLook
 from prefect_tpu.infra.backends.jobset_plan import Target
 from prefect_tpu.infra.backends.jobset_pods import PodMemory
@@ -51,12 +52,12 @@ class Watching:
         self._output = OutputLook(open_storage(target.output), target.attempt, target.hosts)
         self._outputs: Mapping[int, OutputFacts] = {}
         self._has_read = False
-        self._pods = PodMemory(target.hosts_per_slice)
+        self._pods = PodMemory(target.hosts_per_slice, target.helpers)
         self._raw_jobset: Object | None = None
         self._was_there = False
         self._jobs: tuple[Object, ...] = ()
         self._events: tuple[Object, ...] = ()
-        self._nodes: dict[str, NodeFacts] = {}
+        self._nodes: dict[str, dict[str, NodeFacts]] = {}  # of each replicated job, "" that of hosts
         self._taken: dict[str, str] = {}
         self._workload: WorkloadFacts | None = None
         self._since: dict[tuple[str, str], float] = {}
@@ -123,21 +124,22 @@ class Watching:
         return view(facts, self.lasting)
 
     def _facts(self) -> Facts:
-        jobset = self._jobset()
-        return Facts(
+        jobset, helpers = self._jobset(), self._target.helpers
+        found = Facts(
             attempt=self._target.attempt,
             slices=self._target.slices,
             hosts=self._target.hosts,
             jobset=jobset,
             was_there=self._was_there,
-            jobs=tuple(read_job(job) for job in self._jobs),
+            jobs=tuple(read_job(job, helpers) for job in self._jobs),
             pods=self._pods.facts,
-            nodes=self._nodes,
+            nodes=self._nodes.get("", {}),
             taken=self._taken,
             events=tuple(read_event(event) for event in self._events),
             workload=self._workload,
             outputs=self._outputs,
         )
+        return apart(found, helpers, self._nodes.get(helpers.job, {}) if helpers else {})
 
     def _jobset(self) -> JobSetFacts | None:
         return read_jobset(self._raw_jobset) if self._raw_jobset else None
@@ -171,9 +173,10 @@ class Watching:
 
     def _follow_more(self) -> None:
         """What is known only once the JobSet is: which nodes may be its, and whose queue it stands in."""
-        if self._raw_jobset is None or "nodes" in self._tasks or self._nodes:
+        if self._raw_jobset is None or "around" in self._tasks:
             return
-        self._begin("nodes", self._unless_forbidden(self._follow_nodes(self._raw_jobset)))
+        for job in self._node_groups:
+            self._begin(f"nodes {job}", self._unless_forbidden(self._follow_nodes(self._raw_jobset, job)))
         self._begin("around", self._unless_forbidden(self._look_around()))
         found = read_jobset(self._raw_jobset)
         if found.queue is not None:
@@ -188,13 +191,20 @@ class Watching:
             self._knows_nodes.set()
             await asyncio.Event().wait()
 
-    async def _follow_nodes(self, jobset: Object) -> None:
-        chosen = Selection(resource=NODES, labels=node_labels(jobset))
+    @property
+    def _node_groups(self) -> tuple[str, ...]:
+        """Whose nodes are watched: those that hosts may be on, and those of helpers."""
+        return ("", *([self._target.helpers.job] if self._target.helpers else []))
+
+    async def _follow_nodes(self, jobset: Object, job: str) -> None:
+        chosen = Selection(resource=NODES, labels=node_labels(jobset, job))
         async with aclosing(self._cluster.watch(chosen)) as watching:
             async for snapshot in watching:
-                gone = {name: node.lost() for name, node in self._nodes.items() if self._pods.is_on(name)}
-                self._nodes = {**gone, **read_nodes(snapshot.objects, jobset)}
-                self._knows_nodes.set()
+                known = self._nodes.get(job, {})
+                gone = {name: node.lost() for name, node in known.items() if self._pods.is_on(name)}
+                self._nodes[job] = {**gone, **read_nodes(snapshot.objects, jobset, job)}
+                if len(self._nodes) == len(self._node_groups):
+                    self._knows_nodes.set()
                 self._changed.set()
 
     async def _follow_workload(self, uid: str) -> None:
@@ -213,7 +223,8 @@ class Watching:
             if self._pods.is_waiting_for_node:
                 pods = await self._others()
                 taken = holders(pod for pod in pods if not self._pods.has(pod))
-                self._taken = {node: who for node, who in taken.items() if node in self._nodes}
+                ours = {node for nodes in self._nodes.values() for node in nodes}
+                self._taken = {node: who for node, who in taken.items() if node in ours}
                 self._changed.set()
             await asyncio.sleep(AROUND_SECONDS if self._pods.is_waiting_for_node else TICK_SECONDS)
 

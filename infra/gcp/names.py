@@ -1,7 +1,8 @@
 """What are the objects of an attempt called, and where do its hosts find each other and their folders?
 
 The longest name is a pod's address, `<attempt>-s-<slice>-<host>.<attempt>`: JobSet writes the leader's into a label,
-which has room for 63 characters. With 22 of an attempt it needs 52 and the digits of slice and host.
+which has room for 63 characters. With 22 of an attempt it needs 52 and the digits of slice and host; the head's of
+Pathways, `<attempt>-pathways-head-0-0.<attempt>`, is a label too, and needs exactly 63.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from prefect_tpu.infra.pod_checks import OWN_FOLDER
 # libtpu's, and Linux takes no more than 128 KiB for one.
 SLICES = "s"
 CONTAINER = "host"
+HEAD, WORKERS = "pathways-head", "worker"  # with Pathways, as Google's tools call them: the one host, and who has chips
 COORDINATOR_PORT = 8482  # where the hosts of an attempt meet: said to them, so that no default matters
 ARCHIVE_FILE = "host.pyz"
 ARCHIVE_FOLDER = f"{OWN_FOLDER}/host"  # in the container: what hosts run, read-only
@@ -31,9 +33,14 @@ def coordinator(job: str, attempt: int) -> str:
     return f"{_address(job, attempt, 0, 0)}:{COORDINATOR_PORT}"
 
 
-def _address(job: str, attempt: int, index: int, host: int) -> str:
+def head_address(job: str, attempt: int) -> str:
+    """With Pathways, the one host's."""
+    return _address(job, attempt, 0, 0, HEAD)
+
+
+def _address(job: str, attempt: int, index: int, host: int, replicated: str = SLICES) -> str:
     jobset = layout.attempt_name(job, attempt)
-    return f"{jobset}-{SLICES}-{index}-{host}.{jobset}"
+    return f"{jobset}-{replicated}-{index}-{host}.{jobset}"
 
 
 def archive_name(archive: bytes) -> str:

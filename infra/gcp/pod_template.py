@@ -68,8 +68,8 @@ def _container(plan: PodPlan, seen: tuple[Folder, ...]) -> dict[str, Any]:
         "command": names.command(plan.pods.python, plan.plan_url),
         "env": _environment(plan),
         "ports": [{"containerPort": port} for port in ports],
-        **_resources(plan),
-        "securityContext": _security(plan.shape.platform),
+        **resources(plan),
+        "securityContext": security(plan.shape.platform),
         "volumeMounts": [folder.mount for folder in seen],
         "terminationMessagePath": names.TERMINATION_MESSAGE,
         # Where the runner cannot even start, its last words stand in for the record.
@@ -95,7 +95,7 @@ def _secret(place: str) -> dict[str, Any]:
     return {"secretKeyRef": {"name": name, "key": key}}
 
 
-def _resources(plan: PodPlan) -> dict[str, Any]:
+def resources(plan: PodPlan) -> dict[str, Any]:
     """Chips, and of the machine what was asked for, else what is known to be free of it.
 
     A queue admits only resources that it has a quota of, and most have one of chips alone: there nothing is asked for
@@ -111,7 +111,7 @@ def _resources(plan: PodPlan) -> dict[str, Any]:
     return {"resources": {kind: amounts for kind, amounts in found.items() if amounts}} if requests else {}
 
 
-def _security(platform: str) -> dict[str, Any]:
+def security(platform: str) -> dict[str, Any]:
     """No more rights than a container has by default; on a TPU also to lock memory, which its driver needs.
 
     https://cloud.google.com/kubernetes-engine/docs/how-to/tpus#privileged-mode, read 2026-11-28

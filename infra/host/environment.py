@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 
 from prefect_tpu.infra.contract import Env
+from prefect_tpu.infra.pathways import PROXY_PORT
 from prefect_tpu.infra.plan import HostPlan
 
 # XLA sizes its CPU thread pool by NPROC. With one thread per device, programs in flight starve each other's
@@ -68,6 +69,8 @@ def _devices(plan: HostPlan, inherited: Mapping[str, str]) -> dict[str, str]:
     devices = str(plan.devices_per_host)
     if plan.platform == "tpu":
         return {"JAX_PLATFORMS": "tpu,cpu"}  # else JAX takes the CPU where it finds no chips
+    if plan.platform == "proxy":
+        return _pathways(plan)
     if plan.platform == "cuda":
         return {"JAX_PLATFORMS": "cuda,cpu", **_gpus(plan, inherited)}
     if plan.platform == "cpu":
@@ -79,6 +82,18 @@ def _devices(plan: HostPlan, inherited: Mapping[str, str]) -> dict[str, str]:
             "NPROC": str(max(CPU_THREADS, 8 * plan.devices_per_host)),
         }
     return {}
+
+
+def _pathways(plan: HostPlan) -> dict[str, str]:
+    """JAX speaks to the proxy beside it, and asks no machine what chips it has: this one has none."""
+    is_rehearsed = plan.env.get("JAX_PLATFORMS") == "cpu"  # without the chips: as many devices, of CPUs
+    return {
+        "JAX_PLATFORMS": "proxy",
+        "JAX_BACKEND_TARGET": f"grpc://{plan.addresses[0]}:{PROXY_PORT}",
+        "XCLOUD_ENVIRONMENT": "GCP",
+        "TPU_SKIP_MDS_QUERY": "true",
+        **({"JAX_NUM_CPU_DEVICES": str(plan.devices_per_host), "NPROC": str(CPU_THREADS)} if is_rehearsed else {}),
+    }
 
 
 def _gpus(plan: HostPlan, inherited: Mapping[str, str]) -> dict[str, str]:
@@ -110,6 +125,8 @@ def _rendezvous(plan: HostPlan, host: int) -> dict[str, str]:
 
 def _tpu_processes(plan: HostPlan, host: int, inherited: Mapping[str, str]) -> dict[str, str]:
     """The hosts of this slice and, where there are several, which slice it is, in the words of libtpu."""
+    if plan.platform == "proxy":
+        return {}  # it is none of a slice
     number, within = divmod(host, plan.hosts_per_slice)
     peers = plan.addresses[number * plan.hosts_per_slice :][: plan.hosts_per_slice]
     found = {"TPU_WORKER_ID": str(within), "TPU_WORKER_HOSTNAMES": ",".join(peers)}

@@ -32,12 +32,21 @@ SIGNS = (
     r"peer .*(closed|lost|died)",
     r"NCCL.*(remote|unhandled system error)",
 )
+# With Pathways, what JAX says where a slice is lost. By these words Pathways' own tools know it.
+WORKER_SIGNS = (*SIGNS, r"\bDATA_LOSS\b", r"\bDEADLINE_EXCEEDED\b", r"\bNOT_FOUND\b", r"\bINTERNAL\b")
+_JAX_TYPES = frozenset({"JaxRuntimeError", "XlaRuntimeError"})
 _SIGN = re.compile("|".join(f"(?:{sign})" for sign in SIGNS), re.DOTALL)
+_WORKER_SIGN = re.compile("|".join(f"(?:{sign})" for sign in WORKER_SIGNS), re.DOTALL)
 
 
 def is_lost_peer(error: BaseException) -> bool:
     """Whether the error, or one that led to it, tells of another host's end."""
     return any(is_sign(type(link).__name__, message(link)) for link in chain(error))
+
+
+def is_lost_worker(error: BaseException) -> bool:
+    """Whether the error, or one that led to it, tells that a worker of Pathways, its proxy or its manager has ended."""
+    return any(is_worker_sign(type(link).__name__, message(link)) for link in chain(error))
 
 
 def chain(error: BaseException) -> Iterator[BaseException]:
@@ -60,3 +69,7 @@ def message(error: BaseException) -> str:
 
 def is_sign(type_name: str, text: str) -> bool:
     return type_name in _TYPES and _SIGN.search(text) is not None
+
+
+def is_worker_sign(type_name: str, text: str) -> bool:
+    return type_name in _JAX_TYPES and _WORKER_SIGN.search(text) is not None

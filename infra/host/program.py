@@ -25,7 +25,7 @@ from prefect_tpu.infra.errors import CouldNotJoin, Preempted, WrongSlice
 from prefect_tpu.infra.host import payload, values
 from prefect_tpu.infra.host.leaving import leave, leave_as_fork
 from prefect_tpu.infra.host.locked_memory import allow_locked_memory
-from prefect_tpu.infra.host.lost_peer import is_lost_peer, message
+from prefect_tpu.infra.host.lost_peer import is_lost_peer, is_lost_worker, message
 from prefect_tpu.infra.host.out_of_memory import is_out_of_memory
 from prefect_tpu.infra.job import Program
 from prefect_tpu.infra.plan import HostPlan
@@ -137,7 +137,7 @@ def _raised(exc: BaseException, plan: HostPlan, scratch: Path) -> dict[str, Any]
         sys.stderr.write(text)
     error = ProgramError(type=type(exc).__name__, message=_message(exc), traceback=text)
     lacks_memory = is_out_of_memory(exc)
-    lost = isinstance(exc, CouldNotJoin) or (plan.hosts > 1 and not lacks_memory and is_lost_peer(exc))
+    lost = isinstance(exc, CouldNotJoin) or (not lacks_memory and _has_lost_peer(plan, exc))
     kept = values.keep_exception(exc, scratch / Scratch.EXCEPTION) if plan.program.kind == "function" else None
     return {
         "exit_code": _code(exc, lost),
@@ -146,6 +146,11 @@ def _raised(exc: BaseException, plan: HostPlan, scratch: Path) -> dict[str, Any]
         "out_of_memory": lacks_memory,
         **({} if kept is None else {"exception": kept}),
     }
+
+
+def _has_lost_peer(plan: HostPlan, exc: BaseException) -> bool:
+    """Whether it only tells that others have ended: other hosts, or with Pathways whoever has the chips."""
+    return (plan.hosts > 1 and is_lost_peer(exc)) or (plan.workers > 0 and is_lost_worker(exc))
 
 
 def _message(exc: BaseException) -> str:

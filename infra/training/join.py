@@ -8,7 +8,7 @@ from prefect_tpu.infra import layout
 from prefect_tpu.infra.contract import Event
 from prefect_tpu.infra.errors import CouldNotJoin, UsageError, WrongSlice
 from prefect_tpu.infra.plan import HostPlan
-from prefect_tpu.infra.training import agreement, meeting
+from prefect_tpu.infra.training import agreement, meeting, pathways
 from prefect_tpu.infra.training.context import Context, context
 from prefect_tpu.infra.training.progress import progress
 
@@ -37,6 +37,8 @@ def join() -> None:
         return
     if here.plan.hosts > 1:
         _initialize(here)
+    if here.plan.platform == pathways.PLATFORM:
+        pathways.initialize()
     _check_slice(here.plan)
     agreement.meet("prefect_tpu joined")
     progress().event(Event.JOINED)
@@ -86,16 +88,22 @@ def _knows_slices(plan: HostPlan) -> bool:
     return plan.platform == "tpu"
 
 
-def _check_slice(plan: HostPlan) -> None:
-    import jax
-
-    expected = {
+def _expected(plan: HostPlan, devices: int) -> dict[str, object]:
+    """What JAX must find, where it finds so many devices in all."""
+    if plan.platform == pathways.PLATFORM:
+        return pathways.expected(plan, devices)
+    return {
         "hosts": plan.hosts,
         "devices of this host": plan.devices_per_host,
         "devices in all": plan.hosts * plan.devices_per_host,
         "platform": _JAX_BACKENDS.get(plan.platform, plan.platform),
         **({"slices": plan.slices} if _knows_slices(plan) else {}),
     }
+
+
+def _check_slice(plan: HostPlan) -> None:
+    import jax
+
     try:
         found = {
             "hosts": jax.process_count(),
@@ -105,11 +113,14 @@ def _check_slice(plan: HostPlan) -> None:
             "slices": len({getattr(device, "slice_index", 0) for device in jax.devices()}),
         }
     except RuntimeError as exc:  # JAX's own answer where it has no such platform
+        if plan.platform == pathways.PLATFORM and pathways.is_known():
+            raise CouldNotJoin(f"JAX does not reach the chips through Pathways: {exc}. {_advice(plan)}") from exc
         raise WrongSlice(
             f"JAX has no {plan.platform} device for {plan.accelerator}: {str(exc).rstrip('.')}."
             f" {_advice(plan, 'libtpu.so' in str(exc))}"
         ) from exc
-    wrong = [f"{name}: {found[name]} instead of {value}" for name, value in expected.items() if found[name] != value]
+    wanted = _expected(plan, jax.device_count())
+    wrong = [f"{name}: {found[name]} instead of {value}" for name, value in wanted.items() if found[name] != value]
     if wrong:
         raise WrongSlice(f"The slice is not the {plan.accelerator} of the plan: {'; '.join(wrong)}. {_advice(plan)}")
 
@@ -117,6 +128,8 @@ def _check_slice(plan: HostPlan) -> None:
 def _advice(plan: HostPlan, has_no_libtpu: bool = False) -> str:
     if has_no_libtpu:
         return "What hosts run has JAX without its part for TPUs: `pip install 'jax[tpu]'` into the image."
+    if plan.platform == pathways.PLATFORM:
+        return pathways.advice()
     if plan.platform == "cuda":
         return "Look what `prefect-tpu doctor` says of gpus and jax; JAX for CUDA is `pip install 'jax[cuda13]'`."
     return "Check the accelerator's name and what else uses these chips."
