@@ -205,7 +205,7 @@ GPUS: Mapping[str, Gpu] = {
         label="nvidia-tesla-a100",
         machines={**{count: f"a2-highgpu-{count}g" for count in (1, 2, 4, 8)}, 16: "a2-megagpu-16g"},
     ),
-    "a100-80gb": Gpu(label="nvidia-a100-80gb", machines={count: f"a2-ultragpu-{count}g" for count in (1, 2, 4, 8, 16)}),
+    "a100-80gb": Gpu(label="nvidia-a100-80gb", machines={count: f"a2-ultragpu-{count}g" for count in (1, 2, 4, 8)}),
     "h100": Gpu(label="nvidia-h100-80gb", machines={count: f"a3-highgpu-{count}g" for count in (1, 2, 4, 8)}),
     "h100-mega": Gpu(label="nvidia-h100-mega-80gb", machines={8: "a3-megagpu-8g"}),
     "h200": Gpu(label="nvidia-h200-141gb", machines={8: "a3-ultragpu-8g"}),
