@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import shutil
@@ -11,7 +12,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,8 @@ sys.path.append(str(Path(__file__).parent / "fakes"))  # tests are no package; s
 
 from gcs import bucket as bucket  # noqa: E402  # fixtures, by their being here
 from gcs import gcs as gcs  # noqa: E402
+from quota_fixtures import google_quotas as google_quotas  # noqa: E402
+from quota_fixtures import google_usage as google_usage  # noqa: E402
 
 # A busy machine is not a defect; what continuous integration tries must be the same every time.
 hypothesis.settings.register_profile(
@@ -60,6 +64,19 @@ os.environ.pop("XLA_FLAGS", None)
 # Whoever runs the tests in the background may have them ignore what a terminal sends; whatever they start must not.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """What a test marked `leaves_connections` leaves is collected before another test is blamed for it."""
+    if item.get_closest_marker("leaves_connections") is None:
+        return (yield)
+    item.add_marker(pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"))
+    done = yield
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
+    return done
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -27,6 +27,8 @@ def why(error: BaseException, api: GoogleApi, project: str) -> tuple[str, str]:
     """What happened, and what to do."""
     if isinstance(error, exceptions.RetryError) and error.cause is not None:
         error = error.cause
+    if isinstance(error, UsageError):
+        return str(error).rstrip("."), ""
     if isinstance(error, exceptions.Forbidden):
         return _forbidden(error, api, project)
     if isinstance(error, google.auth.exceptions.DefaultCredentialsError):

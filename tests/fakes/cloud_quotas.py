@@ -28,6 +28,7 @@ class CloudQuotas:
     trouble: `away` breaks connections, `busy` answers 503, `html` is something else on the way.
     writes_zeros: whether a value of zero is written, or left out as Google's JSON may.
     fixed: why no more can be asked for.
+    forgotten: ids that Google knows no more.
     asked: paths, in order.
     """
 
@@ -36,6 +37,7 @@ class CloudQuotas:
         self.trouble = ""
         self.writes_zeros = True
         self.fixed = ""
+        self.forgotten: set[str] = set()
         self.asked: list[str] = []
         self.authorized: list[str | None] = []
         self.url = ""
@@ -69,7 +71,7 @@ class CloudQuotas:
         if self.trouble == "busy":
             return _error(503, "UNAVAILABLE", "The service is currently unavailable.")
         known = CATALOGUE.get(match[4]) if match[3] == "compute.googleapis.com" else None
-        if known is None:
+        if known is None or match[4] in self.forgotten:
             return _error(404, "NOT_FOUND", f"Quota info {match[4]} of service {match[3]} was not found.")
         return 200, self._info(match[1], match[4], known)
 
@@ -149,7 +151,7 @@ def running() -> Iterator[CloudQuotas]:
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         server.daemon_threads = True
-        thread = threading.Thread(target=server.serve_forever, name="cloud quotas", daemon=True)
+        thread = threading.Thread(target=server.serve_forever, args=(0.02,), name="cloud quotas", daemon=True)
         thread.start()
         quotas.url = f"http://127.0.0.1:{server.server_port}"
         try:
