@@ -105,9 +105,9 @@ class Offers:
         in_vain = said_in_vain(ended)
         return "; ".join(filter(None, (self._missing(o, in_vain) for o in better))) or None
 
-    def _missing(self, offer: Offer, in_vain: Mapping[Offer, str]) -> str | None:
+    def _missing(self, offer: Offer, in_vain: Mapping[Offer, str]) -> str:
         name, refused = self.named(offer), self.refused
         if offer in refused:
             return f"{name} cannot be had: {refused[offer].rstrip('.')}"
-        reason = self._said.get(offer) or in_vain.get(offer)
-        return None if reason is None else f"{name} gave no slice: {reason.rstrip('.')}"
+        reason = (self._said.get(offer) or in_vain.get(offer) or "").rstrip(".")
+        return reason if not reason or name in reason else f"{name} gave no slice: {reason}"

@@ -20,14 +20,23 @@ class Scripted:
     """`Backend` for one driver.
 
     script: attempt → what is seen of it; the last of it for ever.
+    answers: zone → what comes of asking for a slice there, one answer after the other; then there is one. An exception
+        is raised.
+    asked: the zones of the offers that were asked for a slice.
     attempts: that were planned. chosen: what the slices that they were planned on avoid.
     told, forgotten: attempts whose hosts were told to leave, or ended.
     """
 
     look_seconds = 60.0  # no test lasts so long: what is asked beyond the first look is asked for a reason
 
-    def __init__(self, script: Mapping[int, Sequence[Observation]]) -> None:
+    def __init__(
+        self,
+        script: Mapping[int, Sequence[Observation]],
+        answers: Mapping[str, Sequence[Waiting | Refused | Exception]] | None = None,
+    ) -> None:
         self._script = script
+        self._answers = {zone: iter(said) for zone, said in (answers or {}).items()}
+        self.asked: list[str | None] = []
         self.attempts: list[Attempt] = []
         self.chosen: list[tuple[str, ...]] = []
         self.told: list[int] = []
@@ -51,7 +60,11 @@ class Scripted:
         return ()
 
     async def provision(self, attempt: Attempt, offer: Offer) -> Held | Waiting | Refused:
-        return self.imagine(attempt, offer)
+        self.asked.append(offer.zone)
+        answer = next(self._answers.get(offer.zone or "", iter(())), None)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer or self.imagine(attempt, offer)
 
     def imagine(self, attempt: Attempt, offer: Offer) -> Held:
         return Held(offer=offer, handle={"avoid": attempt.avoid})

@@ -16,6 +16,10 @@ from prefect_tpu.infra.pods import PodSettings, in_pods, pod_settings
 FULL: dict[str, Any] = {
     "image": "europe-docker.pkg.dev/p/r/train@sha256:ab12",
     "cluster": "gke://project/europe-west4/trainer",
+    "fallback_clusters": ("gke://project/us-east5-a/spare", "other"),
+    "zones": ("europe-west4-a", "us-east5-b"),
+    "make_pools": True,
+    "node_service_account": "nodes@project.iam.gserviceaccount.com",
     "namespace": "research",
     "python": "/opt/venv/bin/python",
     "service_account": "trainer",
@@ -67,6 +71,18 @@ def test_a_variable_is_a_secret_or_it_is_not(make_job: Any) -> None:
         ({"image": "a b"}, "name one that has Python"),
         ({"image": None}, "The image is None"),
         ({"cluster": "two words"}, "cluster is 'two words'"),
+        ({"fallback_clusters": "other"}, "fallback_clusters is 'other': give a list"),
+        ({"fallback_clusters": ("",)}, "fallback_clusters is ''"),
+        ({"fallback_clusters": ("two words",)}, "fallback_clusters is 'two words'"),
+        ({"cluster": "c", "fallback_clusters": ("a", "b", "a")}, "A cluster is named twice"),
+        ({"cluster": "a", "fallback_clusters": ("a",)}, "A cluster is named twice"),
+        ({"fallback_clusters": ("a",)}, "name the first choice as cluster"),
+        ({"zones": "us-east5-b"}, "zones is 'us-east5-b': give a list"),
+        ({"zones": ("us-east5",)}, "zones has 'us-east5': give zones of Google Cloud"),
+        ({"zones": (5,)}, "zones has 5"),
+        ({"zones": ("us-east5-b", "us-east5-b")}, "A zone is named twice"),
+        ({"make_pools": "yes"}, "make_pools is 'yes': give true or false"),
+        ({"node_service_account": "nodes"}, "node_service_account is 'nodes': give an email address"),
         ({"python": ""}, "python is ''"),
         ({"python": None}, "python is ''"),
         ({"namespace": "Research"}, "namespace is 'Research'"),
@@ -126,7 +142,7 @@ def test_what_no_cluster_takes(change: dict[str, Any], says: str) -> None:
 def test_a_wrong_name_is_answered_with_the_nearest() -> None:
     with pytest.raises(UsageError, match=r"Pods have no setting 'que'\. Did you mean 'queue'\?"):
         pod_settings({"image": "python", "que": "tpus"})
-    with pytest.raises(UsageError, match=r"They have: image, cluster, namespace"):
+    with pytest.raises(UsageError, match=r"They have: image, cluster, fallback_clusters"):
         pod_settings({"image": "python", "zzz": "tpus"})
 
 

@@ -113,6 +113,32 @@ def test_what_is_waited_for(seen: Facts, reason: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("reason", "message", "is_dry"),
+    [
+        ("NotTriggerScaleUp", "pod didn't trigger scale-up: 1 in backoff after failed scale-up", True),
+        ("FailedScaleUp", "Node scale up in zones us-east5-b failed: GCE out of resources.", True),
+        ("FailedScaleUp", "Node scale up failed: Internal error.", False),
+        ("TriggeredScaleUp", "pod triggered scale-up", False),
+    ],
+)
+def test_an_attempt_is_dry_by_what_the_autoscaler_said_last_of_a_pod(reason: str, message: str, is_dry: bool) -> None:
+    before = event("Pod", "j-1-s-0-0-x", "TriggeredScaleUp" if is_dry else "NotTriggerScaleUp", "no", at=1.0)
+    last = event("Pod", "j-1-s-0-0-x", reason, message, at=2.0)
+    of_another = event("Pod", "j-2-s-0-0-x", "NotTriggerScaleUp" if not is_dry else "TriggeredScaleUp", "no", at=3.0)
+    found = waiting(facts(pod(0, unschedulable=OTHER_KIND), events=(last, before, of_another)))
+    assert found is not None and found.is_dry is is_dry
+
+
+def test_what_is_queued_is_dry_where_its_machines_cannot_be_made() -> None:
+    jobset = {"is_suspended": True, "queue": "lq"}
+    found = [
+        waiting(facts(jobset=jobset, workload=WorkloadFacts(pending=said)))
+        for said in ("insufficient quota, 16 more needed", "ResourcePoolExhausted: waiting for resources")
+    ]
+    assert [one and one.is_dry for one in found] == [False, True]
+
+
+@pytest.mark.parametrize(
     "said",
     [
         "follower pod node selector for topology domain not found. missing selector: cloud.google.com/gke-nodepool",

@@ -188,12 +188,14 @@ def test_settings_of_pods_that_are_not_said_are_not_there() -> None:
 def test_everything_a_person_may_say_of_pods_is_in_the_manifest() -> None:
     """A setting that is forgotten here would be taken, kept and ignored."""
     without, not_in_it = jobset(GOLDEN["v6e"]), {"cluster", "image", "python", "namespace"}
+    of_others = {"fallback_clusters", "make_pools", "node_service_account"}  # of which cluster it is, and of its nodes
     changed: dict[str, Any] = {
         **{name: value for name, value in GOLDEN["everything"].pods.items() if name not in not_in_it},
+        "zones": ("us-east5-b",),
         "queue": "tpus",
         "reservation": "block",
         "provisioning_request": "request",
     }
-    assert {*changed, *not_in_it} == set(PodSettings.__dataclass_fields__)
+    assert {*changed, *not_in_it, *of_others} == set(PodSettings.__dataclass_fields__)
     for name, value in changed.items():
         assert jobset(replace(GOLDEN["v6e"], pods={name: value})) != without, name

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
-from prefect_tpu.infra.job import SliceJob
+from prefect_tpu.infra.errors import FailureKind
+from prefect_tpu.infra.job import AttemptSummary, SliceJob
 from prefect_tpu.infra.launcher.offers import Offers
+from prefect_tpu.infra.pods import PodSettings
+from prefect_tpu.infra.policy.capacity import REST_SECONDS
+from prefect_tpu.infra.policy.failures import failure
 from prefect_tpu.infra.state import Offer, Waiting
 
 A, B = Offer(accelerator="v6e-16"), Offer(accelerator="cpu")
@@ -78,6 +83,68 @@ def test_after_too_long_the_next_offer_has_its_turn_and_the_last_one_is_kept(
     clock.now += 99.0
     assert offers.tire() is None, "of the last one the job itself tires"
     assert offers.waited == 99.0
+
+
+DRY = Waiting(reason="no capacity", is_dry=True)
+
+
+def test_one_without_capacity_rests_and_the_time_without_a_slice_runs_over_all(
+    offers_of: Callable[..., Offers], clock: Clock
+) -> None:
+    offers = offers_of("v6e-16", "cpu")
+    assert offers.rest == REST_SECONDS
+    offers.wait_for(A, DRY)
+    clock.now += 4.0
+    offers.wait_for(B, DRY)
+    clock.now += 1.0
+    assert offers.dry == {A: REST_SECONDS - 5.0, B: REST_SECONDS - 1.0}
+    assert (offers.waited, offers.lacking) == (5.0, {A: "no capacity", B: "no capacity"})
+    clock.now += 99.0
+    assert (offers.tire(), offers.waited) == (None, 104.0), "none of them keeps its turn, so none tires"
+
+
+def test_what_is_waited_for_tires_only_where_another_one_was_never_asked(
+    offers_of: Callable[..., Offers], clock: Clock
+) -> None:
+    offers = offers_of("v6e-16", "cpu")
+    offers.wait_for(A, DRY)
+    offers.wait_for(B, TAKEN)
+    clock.now += 99.0
+    assert (offers.tire(), offers.waited) == (None, 99.0), "the time is over for both"
+
+
+def test_once_there_is_a_slice_only_what_rests_is_remembered(offers_of: Callable[..., Offers], clock: Clock) -> None:
+    offers = offers_of("v6e-16", "cpu")
+    offers.wait_for(A, DRY)
+    clock.now += REST_SECONDS - 1.0
+    offers.wait_for(B, DRY)
+    offers.got()
+    assert (set(offers.dry), offers.waited) == ({A, B}, 0.0)
+    clock.now += 2.0
+    offers.got()
+    assert set(offers.dry) == {B}
+    assert offers.instead_of(B) == "v6e-16 gave no slice: no capacity", "the attempt that begins is told of it"
+    offers.wait_for(B, TAKEN)
+    assert offers.lacking == {B: "all are taken."}, "what was said before the last slice is old"
+
+
+def test_offers_are_named_by_what_tells_them_apart(offers_of: Callable[..., Offers]) -> None:
+    pods = PodSettings(image="python", cluster="east", fallback_clusters=("west",), zones=("us-east5-a",))
+    offers = offers_of("v6e-16", backend="jobset", pods=pods)
+    assert [offers.named(offer) for offer in offers.all] == ["v6e-16 in cluster east", "v6e-16 in cluster west"]
+    assert offers.are_elsewhere(offers.all[0]) and not offers_of("v6e-16", "cpu").are_elsewhere(A)
+
+
+def test_what_an_attempt_waited_for_in_vain_counts_as_what_it_came_instead_of(
+    offers_of: Callable[..., Offers],
+) -> None:
+    offers = offers_of("v6e-16", "cpu")
+    cause = failure(FailureKind.NO_CAPACITY, "GCE out of resources.")
+    ended = AttemptSummary(
+        number=1, accelerator="v6e-16", started=0.0, ended=1.0, outcome="no_capacity", failure=cause
+    )  # fmt: skip
+    assert offers.instead_of(B, [ended]) == "v6e-16 gave no slice: GCE out of resources"
+    assert offers.instead_of(B, [ended, replace(ended, failure=None)]) is None, "a slice was had since"
 
 
 def test_it_is_said_what_a_slice_came_instead_of(offers_of: Callable[..., Offers]) -> None:

@@ -14,6 +14,8 @@ from prefect_tpu.infra.drills import parse_drill
 from prefect_tpu.infra.job import SliceJob
 from prefect_tpu.infra.launcher import rehearsed
 from prefect_tpu.infra.launcher.written import Reader
+from prefect_tpu.infra.pods import PodSettings
+from prefect_tpu.infra.policy.offers import offers_of
 from prefect_tpu.infra.rehearsal import Note, read_note, take_note
 from prefect_tpu.infra.state import Offer
 from prefect_tpu.infra.storage import LocalStorage
@@ -71,6 +73,18 @@ def test_a_stockout_takes_the_offer_that_its_attempt_would_take(
     assert rehearsed.strike_stockout(storage, job, attempt, A) == reason
     assert not rehearsed.strike_stockout(storage, job, attempt, B), "it strikes once"
     assert refused(storage, job) == ({A: reason} if is_struck else {})
+
+
+def test_a_stockout_takes_the_offer_itself_not_all_of_its_accelerator(
+    storage: LocalStorage, make_job: Callable[..., SliceJob]
+) -> None:
+    zones = ("us-east5-a", "us-east5-b")
+    pods = PodSettings(image="python", cluster="training", zones=zones)
+    job = make_job(drills=("stockout@start",), accelerators=("v6e-16",), backend="jobset", pods=pods)
+    first, second = offers_of(job)
+    reason = rehearsed.strike_stockout(storage, job, 1, first)
+    assert refused(storage, job) == {first: reason}
+    assert (first.zone, second.zone) == zones and not rehearsed.strike_stockout(storage, job, 1, second)
 
 
 def test_two_stockouts_take_one_offer_each(storage: LocalStorage, job_of: Callable[..., SliceJob]) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -21,6 +22,7 @@ from prefect_tpu.infra.launcher.actions import (
     Close,
     Finish,
     Provision,
+    Rest,
     Submit,
     TellToLeave,
     Watch,
@@ -65,9 +67,10 @@ def live(*hosts: HostObservation, cause: Cause | None = None, **changes: Any) ->
     return Live(number=4, offer=A, observation=seen, **changes)
 
 
-def waiting(seconds: float, **changes: Any) -> Live:
+def waiting(seconds: float, *, is_dry: bool = False, **changes: Any) -> Live:
     """Sent so long ago, and without a slice."""
-    seen = Observation(attempt=4, hosts=(PENDING, PENDING), waiting=Waiting(reason="16 chips in use."))
+    waits = Waiting(reason="16 chips in use.", is_dry=is_dry)
+    seen = Observation(attempt=4, hosts=(PENDING, PENDING), waiting=waits)
     return Live(number=4, offer=A, observation=seen, waiting_for=seconds, **changes)
 
 
@@ -92,7 +95,7 @@ def view(**changes: Any) -> View:
     return View(**{"job": JOB, "offers": (A, B), **changes})
 
 
-LOST = ended(FailureKind.HOST_LOST)
+LOST, ELSEWHERE = ended(FailureKind.HOST_LOST), elsewhere(FailureKind.NO_CAPACITY)
 TABLE: dict[str, tuple[View, type[Action], dict[str, object]]] = {
     # nothing yet
     "a new job": (view(), Provision, {"number": 1, "offer": A}),
@@ -100,6 +103,14 @@ TABLE: dict[str, tuple[View, type[Action], dict[str, object]]] = {
     "a slice is held whose like is gone": (view(held=A, refused={A: "no"}), Provision, {"offer": B}),
     "the first offer was refused": (view(refused={A: "no"}), Provision, {"offer": B}),
     "all were refused": (view(refused={A: "no", B: "no"}), Finish, {"state": JobState.FAILED}),
+    "the first offer is dry": (view(dry={A: 50.0}, lacking={A: "none"}), Provision, {"number": 1, "offer": B}),
+    "the first is dry, the second refused": (
+        view(dry={A: 50.0}, refused={B: "no"}), Rest, {"number": 1, "seconds": 50.0}),
+    "all are dry": (view(dry={A: 50.0, B: 55.0}), Rest, {"seconds": 50.0}),
+    "all were dry, and one is awake": (view(dry={A: 0.0, B: 5.0}), Provision, {"offer": A}),
+    "all are dry, for too long": (view(dry={A: 50.0, B: 5.0}, waited=LONG + 1), Finish, {"state": JobState.FAILED}),
+    "all are dry, stop asked": (view(dry={A: 50.0, B: 5.0}, is_stop_asked=True), Finish, {"state": JobState.STOPPED}),
+    "a slice is held whose like is dry now": (view(held=A, dry={A: 50.0}), Submit, {"number": 1}),
     "stopped before it began": (view(is_stop_asked=True, held=A), Finish, {"state": JobState.STOPPED}),
     "numbers go on in a later round": (view(last_number=7, held=A), Submit, {"number": 8}),
     # an attempt lives
@@ -110,6 +121,9 @@ TABLE: dict[str, tuple[View, type[Action], dict[str, object]]] = {
     "another slice is refused": (view(live=live(is_lacking=True), refused={B: "too large"}), Attach, {}),
     "somebody has its slice": (view(live=live(), waited=LONG + 1, refused={A: "too large"}), Attach, {}),
     "no slice came": (view(waited=LONG + 1), Finish, {"state": JobState.FAILED}),
+    "its slice is dry": (
+        view(live=live(is_lacking=True), dry={A: 50.0}, lacking={A: "none"}), Close, {}),
+    "its slice is dry, as all are": (view(live=live(is_lacking=True), dry={A: 50.0, B: 5.0}), Attach, {}),
     "not looked at, stop asked": (view(live=live(), is_stop_asked=True), Attach, {"number": 4}),
     "running": (view(live=live(RUNNING, RUNNING)), Watch, {}),
     "one host is done": (view(live=live(DONE, RUNNING)), Watch, {}),
@@ -139,6 +153,24 @@ TABLE: dict[str, tuple[View, type[Action], dict[str, object]]] = {
     # it was sent, and its slice is not there yet
     "it waits for its slice": (view(live=waiting(LONG)), Watch, {}),
     "it waited for too long": (view(live=waiting(LONG + 1)), Close, {}),
+    "it waits, and there is no capacity": (view(live=waiting(1.0, is_dry=True)), Close, {}),
+    "the same, and another offer waits elsewhere": (view(live=waiting(1.0)), Watch, {}),
+    "the same, of the only offer": (view(live=waiting(1.0, is_dry=True), offers=(A,)), Watch, {}),
+    "the same, and the other is refused": (view(live=waiting(1.0, is_dry=True), refused={B: "no"}), Watch, {}),
+    "the same, and the other rests": (view(live=waiting(1.0, is_dry=True), dry={B: 9.0}), Watch, {}),
+    "the same, and the other is awake": (view(live=waiting(1.0, is_dry=True), dry={B: 0.0}), Close, {}),
+    "the same, and the other was tried just now": (
+        view(live=waiting(1.0, is_dry=True), ended=(ELSEWHERE,), since_last_end=9.0),
+        Watch, {}),
+    "the same, and the other was tried long ago": (
+        view(live=waiting(1.0, is_dry=True), ended=(ELSEWHERE,), since_last_end=58.0, rest=50.0),
+        Close, {}),
+    "there was no capacity anywhere for too long": (
+        view(live=waiting(1.0, is_dry=True), ended=(ELSEWHERE,), since_last_end=LONG, rest=900.0),
+        Close, {}),
+    "the same, and it is not said to be none": (
+        view(live=waiting(1.0), ended=(ELSEWHERE,), since_last_end=LONG, rest=900.0), Watch, {}),
+    "there is no capacity, stop asked": (view(live=waiting(1.0, is_dry=True), is_stop_asked=True), TellToLeave, {}),
     "it waits, stop asked": (view(live=waiting(9.0), is_stop_asked=True), TellToLeave, {}),
     "it waits, told to leave": (view(live=waiting(9.0, stopping_for=0.0), is_stop_asked=True), Close, {}),
     "it cannot go on": (view(live=live(PENDING, RUNNING, cause=NO_IMAGE)), Close, {}),
@@ -177,6 +209,12 @@ TABLE: dict[str, tuple[View, type[Action], dict[str, object]]] = {
     "no capacity of all of them for too long": (
         view(ended=(ended(FailureKind.NO_CAPACITY), elsewhere(FailureKind.NO_CAPACITY, LONG)), since_last_end=99.0),
         Finish, {"state": JobState.FAILED}),
+    "no capacity of all of them in turn, and the first has rested": (
+        view(ended=(ended(FailureKind.NO_CAPACITY), elsewhere(FailureKind.NO_CAPACITY, 30.0)), rest=20.0),
+        Provision, {"offer": A}),
+    "the same, and it is refused by now": (
+        view(ended=(ended(FailureKind.NO_CAPACITY), elsewhere(FailureKind.NO_CAPACITY, 30.0)), rest=20.0,
+             refused={A: "no"}), BackOff, {}),
     "a pool that lacks a host, and another slice is free": (
         view(ended=(degraded("pool-a"),), last_number=3), Provision, {"number": 4, "offer": A}),
     "the same with a slice that is held": (view(ended=(degraded("pool-a"),), held=A), Submit, {}),
@@ -226,6 +264,72 @@ def test_a_slice_that_does_not_come_in_time_is_named_with_what_it_waited_for() -
     action = step(view(live=waiting(LONG + 1)))
     assert isinstance(action, Close) and action.failure is not None and action.failure.kind is FailureKind.NO_CAPACITY
     assert action.failure.message == ("No slice of v6e-16 within 60 s (provision_timeout): 16 chips in use.")
+
+
+def test_one_without_capacity_is_named_with_what_it_waited_for() -> None:
+    action = step(view(live=waiting(1.0, is_dry=True)))
+    assert isinstance(action, Close) and action.failure is not None and action.failure.kind is FailureKind.NO_CAPACITY
+    assert action.failure.message == "v6e-16 has no capacity now: 16 chips in use."
+
+
+def test_a_job_that_found_no_slice_ends_with_the_reasons_of_all_offers() -> None:
+    given = view(dry={A: 9.0}, lacking={A: "GCE_STOCKOUT"}, refused={B: "no quota."}, waited=LONG + 1)
+    action = step(given)
+    assert isinstance(action, Finish) and action.failure is not None and action.failure.kind is FailureKind.NO_CAPACITY
+    assert action.failure.evidence == ("v6e-16: GCE_STOCKOUT.", "v5e-16: no quota.")
+    assert action.failure.message == (
+        "No slice within 60 s (provision_timeout). v6e-16: GCE_STOCKOUT. v5e-16: no quota."
+    )
+
+
+def test_so_does_one_whose_attempts_waited_in_vain() -> None:
+    last = elsewhere(FailureKind.NO_QUOTA, LONG)
+    action = step(view(ended=(ended(FailureKind.NO_CAPACITY), last)))
+    assert isinstance(action, Finish) and action.failure is not None and last.failure is not None
+    assert (action.failure.kind, action.failure.advice) == (FailureKind.NO_QUOTA, last.failure.advice)
+    assert action.failure.evidence == ("v6e-16: it happened.", "v5e-16: it happened.")
+    alone = step(view(offers=(A,), ended=(replace(ended(FailureKind.NO_CAPACITY), ended=LONG),)))
+    assert isinstance(alone, Finish) and alone.failure is not None and alone.failure.message == "it happened"
+
+
+OFFERS = tuple(Offer(accelerator="v6e-16", cluster=cluster, zone=zone) for cluster in "ab" for zone in ("x", "y"))
+ANSWERS = st.sampled_from(["dry", "refused"])
+
+
+@given(st.lists(st.tuples(ANSWERS, st.floats(0.5, 30.0)), max_size=40))
+@settings(max_examples=60, deadline=None)
+def test_offers_are_asked_in_turn_until_the_time_is_over_and_none_is_forgotten(
+    answers: list[tuple[str, float]],
+) -> None:
+    now, wakes, refused, asked = 0.0, dict[Offer, float](), dict[Offer, str](), list[Offer]()
+    script = iter(answers)
+    while True:
+        said = {offer: f"{offer.cluster}-{offer.zone} had none" for offer in wakes}
+        rests = {offer: moment - now for offer, moment in wakes.items()}
+        action = step(view(offers=OFFERS, refused=refused, lacking=said, dry=rests, waited=now))
+        if isinstance(action, Rest):
+            assert all(rests[offer] > 0.0 for offer in OFFERS if offer not in refused), "nobody is awake"
+            now += action.seconds
+        elif isinstance(action, Provision):
+            answer, took = next(script, ("dry", 5.0))
+            asked.append(action.offer)
+            now += took
+            if answer == "refused":
+                refused[action.offer] = f"{action.offer.cluster}-{action.offer.zone} is refused"
+            else:
+                wakes[action.offer] = now + 60.0
+        else:
+            break
+    assert isinstance(action, Finish) and action.failure is not None
+    known = [offer for offer in OFFERS if offer in wakes or offer in refused]
+    assert [line.rpartition(": ")[2].split()[0] for line in action.failure.evidence] == [
+        f"{offer.cluster}-{offer.zone}" for offer in known
+    ]
+    between = {offer: [i for i, other in enumerate(asked) if other == offer] for offer in OFFERS}
+    for offer, moments in between.items():
+        for first, second in pairwise(moments):
+            others = set(asked[first + 1 : second])
+            assert others >= set(OFFERS) - {offer} - set(refused), "every other one had its turn"
 
 
 @pytest.mark.parametrize("is_stop_asked", [True, False])
