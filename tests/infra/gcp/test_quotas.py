@@ -47,9 +47,8 @@ def granted(google_quotas: CloudQuotas, google_usage: Monitoring) -> CloudQuotas
 
 def test_it_fits_with_its_numbers(granted: CloudQuotas) -> None:
     found = one("v6e-16")
-    assert str(
-        found
-    ) == f"fits: quota {FAMILY} for CT6E of project research in us-east5: needs 16 chips, has 24 of 32" + (" (8 used).")
+    said = f"quota {FAMILY} for CT6E of project research in us-east5: needs 16 chips, has 24 of 32 (8 used)"
+    assert str(found) == f"fits: {said}."
     assert granted.asked == [
         f"/v1/projects/research/locations/global/services/compute.googleapis.com/quotaInfos/{FAMILY}"
     ]
