@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import anyio
 import pytest
 from cluster import Cluster
 from control_plane import Object
 from objects import JOBSETS, Namespace, jobset
+
+from prefect_tpu.infra.accelerators import resolve
+from prefect_tpu.infra.backends.jobset_queue_quota import queue_rulings
+from prefect_tpu.infra.backends.jobset_quota_question import QuotaQuestion
 
 pytestmark = pytest.mark.cluster
 
@@ -36,8 +41,15 @@ def queue(kueue: Cluster, namespace: str) -> Iterator[str]:
 
 
 def test_a_queue_lets_in_what_there_is_room_for(
-    kueue: Cluster, queue: str, namespace: str, fresh_pool: Callable[..., list[str]], until: Callable[..., Any]
+    kueue: Cluster,
+    queue: str,
+    namespace: str,
+    fresh_pool: Callable[..., list[str]],
+    until: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setenv("KUBECONFIG", str(kueue.kubeconfig))
+    until(lambda: "has 16 of 16 (0 used)" in _quota(namespace), "room in the queue")
     here = Namespace(kueue.api, namespace)
     nodes = fresh_pool("v6e-16")
     pool = kueue.kubelet.nodes.labels(nodes[0])["cloud.google.com/gke-nodepool"]
@@ -50,8 +62,17 @@ def test_a_queue_lets_in_what_there_is_room_for(
     assert _told(here, "first") == ("QuotaReserved", "True")
     assert _told(here, "second") == ("QuotaReserved", "False")
     assert here.of("second") == []
+    until(lambda: "has 0 of 16 (16 used)" in _quota(namespace), "a full queue")
+    assert "needs 32 chips, the limit is 16" in _quota(namespace, "v6e-32")
     here.api.delete(f"{JOBSETS}/namespaces/{namespace}/jobsets/first")
     until(lambda: [one["status"].get("phase") for one in here.of("second")] == ["Running"] * 4, "the second JobSet")
+
+
+def _quota(namespace: str, accelerator: str = "v6e-16") -> str:
+    """What is said of the queue before a job is sent to it."""
+    question = QuotaQuestion(shape=resolve(accelerator), namespace=namespace, queue="team")
+    (found,) = anyio.run(queue_rulings, question)
+    return found.said
 
 
 def _told(here: Namespace, jobset: str) -> tuple[str, str] | None:

@@ -6,7 +6,8 @@ Hidden comments on the lines before the fence say more:
 
     <!-- file: train.py -->     the block is this file of the reader's folder
     <!-- given: server -->      what the block starts is there already, for it and for the rest of the page
-    <!-- run: server -->        the block needs what is named, `server` or `cluster`; the rest of the page has it too
+    <!-- run: server -->        the block needs what is named, `server`, `cluster` or `google`; the rest of the page has
+                                it too
     <!-- background: worker --> the shell block goes on until the end of the page
     <!-- session: notebook -->  this and the page's further Python blocks are cells of a notebook
     <!-- status: 1 -->          a shell block, or the last command of a console block, ends with this status
@@ -48,6 +49,11 @@ class Block:
     @property
     def needs_cluster(self) -> bool:
         return self.words.get("run") == "cluster"
+
+    @property
+    def needs_google(self) -> bool:
+        """The fakes of Cloud Quotas and Cloud Monitoring."""
+        return self.words.get("run") == "google"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
