@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 
 from prefect_tpu.infra.errors import UsageError
 from prefect_tpu.infra.gcp.clusters import ClusterName, GkeCluster
+from prefect_tpu.infra.gcp.contradictions import contradiction_of_places
 from prefect_tpu.infra.pods import PodDefaults, pod_settings
 
 
@@ -36,13 +37,20 @@ class GKECluster(Block):
     service_account: str = Field("", description="Whose rights programs have. Empty: the namespace's default.")
     queue: str = Field("", description="A Kueue LocalQueue that admits jobs.")
     pull_secrets: list[str] = Field([], description="Names of the secrets by which nodes fetch the image.")
+    zones: list[str] = Field([], description="Where slices may be, in this order. Empty: wherever the cluster has any.")
+    make_pools: bool = Field(False, description="Make a node pool for each slice of a job, and delete it after.")
+    node_service_account: str = Field(
+        "", description="Whose rights the nodes of such pools have, as an email address. Empty: the project's default."
+    )
 
     @model_validator(mode="after")
     def _check(self) -> GKECluster:
         """What could never be used is refused where it is typed in."""
         try:
             defaults = self.defaults()
-            pod_settings({"image": "any", **defaults.pods})
+            places = pod_settings({"image": "any", **defaults.pods})
+            if why := contradiction_of_places(places):
+                raise UsageError(why)
         except UsageError as exc:
             raise ValueError(str(exc)) from exc
         return self
@@ -56,6 +64,9 @@ class GKECluster(Block):
             "service_account": self.service_account,
             "queue": self.queue,
             "pull_secrets": tuple(self.pull_secrets),
+            "zones": tuple(self.zones),
+            "make_pools": self.make_pools,
+            "node_service_account": self.node_service_account,
         }
         return PodDefaults(pods={name: value for name, value in said.items() if value}, output=self.output)
 

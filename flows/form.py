@@ -23,6 +23,10 @@ class Pods(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
+    fallback_clusters: list[str] = Field([], description="Where else, in this order, where the cluster has no slice.")
+    zones: list[str] = Field([], description="Where slices may be, in this order. Empty: wherever the cluster has any.")
+    make_pools: bool = Field(False, description="Make a node pool for each slice, and delete it after.")
+    node_service_account: str = Field("", description="Whose rights such nodes have. Empty: the project's default.")
     namespace: str = Field("default", description="Where the objects are made.")
     queue: str = Field("", description="A Kueue LocalQueue that admits the job.")
     service_account: str = Field("", description="Whose rights the program has.")

@@ -14,18 +14,39 @@ BLOCK = "block:"  # then the name of a block `GKECluster`
 def completed(said: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     """Settings of pods, completed by the block that `cluster` names, and that block's output; "" where it says none.
 
-    What was said itself counts more. A job keeps what came out, not the block's name: changing the block changes none.
+    What was said itself counts more. Of saved clusters that are fallen back on only the address is taken. A job keeps
+    what came out, not the block's name: changing the block changes none.
 
     Raises:
         UsageError: there is no such block.
         PlatformError: the Prefect server that has it cannot be reached.
     """
-    name = str(said.get("cluster") or "")
+    own, name = _with_addresses(said), str(said.get("cluster") or "")
     if not name.startswith(BLOCK):
-        return dict(said), ""
+        return own, ""
     found = load(name.removeprefix(BLOCK))
-    own = {key: value for key, value in said.items() if key != "cluster"}
+    del own["cluster"]
     return found.completed(own), found.output
+
+
+def _with_addresses(said: Mapping[str, Any]) -> dict[str, Any]:
+    """Of saved clusters that are only fallen back on, nothing but which cluster each is."""
+    others = said.get("fallback_clusters")
+    if not isinstance(others, list | tuple):
+        return dict(said)
+    return {**said, "fallback_clusters": tuple(map(_address, others))}
+
+
+def _address(cluster: Any) -> Any:
+    if not isinstance(cluster, str) or not cluster.startswith(BLOCK):
+        return cluster
+    found = load(cluster.removeprefix(BLOCK)).pods.get("cluster")
+    if not found:
+        raise UsageError(
+            f"The saved cluster {cluster.removeprefix(BLOCK)!r} names no cluster, so it cannot be fallen back on: give"
+            " it a project, location and cluster, or a context."
+        )
+    return found
 
 
 def load(name: str) -> PodDefaults:

@@ -12,8 +12,8 @@ from prefect_tpu.infra.backends.base import Attempt, Plan, Refused
 from prefect_tpu.infra.errors import PlatformError
 from prefect_tpu.infra.job import SliceJob
 from prefect_tpu.infra.launcher import checkpoints, history
+from prefect_tpu.infra.policy.offers import named, offers_of
 from prefect_tpu.infra.request import Request, imagine, imagine_unseen, job_folder
-from prefect_tpu.infra.state import Offer
 from prefect_tpu.infra.storage import BUCKET, Storage, open_storage
 
 
@@ -23,13 +23,15 @@ class Preview:
 
     what: what would happen, as a sentence.
     plan: of the attempt that would begin or be followed; None where none would.
-    refused: accelerator → why it is not to be had here.
+    offers: all that would be asked in turn, by name, first the one that is liked best.
+    refused: offer → why it is not to be had here.
     payload: name → bytes of each file that travels; compressed: bytes of the whole.
     """
 
     job: SliceJob
     what: str
     plan: Plan | None
+    offers: tuple[str, ...]
     refused: Mapping[str, str]
     payload: Mapping[str, int]
     compressed: int
@@ -47,10 +49,12 @@ def preview(request: Request) -> Preview:
         job, packed = imagine_unseen(request)
         what, plan, refused = _new_attempt(job, Attempt(job=job, number=1, output=folder))
         what = f"{what} This is a guess, for a job whose name is new: what lies in its output cannot be seen. {exc}"
+    offers = offers_of(job)
     return Preview(
         job=job,
         what=what,
         plan=plan,
+        offers=tuple(named(offer, offers) for offer in offers),
         refused=refused,
         payload=_sizes(packed.payload),
         compressed=len(packed.payload or b""),
@@ -75,12 +79,13 @@ def _next(job: SliceJob, storage: Storage) -> tuple[str, Plan | None, Mapping[st
 
 
 def _new_attempt(job: SliceJob, attempt: Attempt) -> tuple[str, Plan | None, Mapping[str, str]]:
-    """On the first accelerator that this machine or cluster could give at all."""
+    """On the first offer that this machine or a cluster could give at all."""
     restore = attempt.restore
     backend = open_backend(job.backend)
     refused: dict[str, str] = {}
-    for name in job.accelerators:
-        held = backend.imagine(attempt, Offer(accelerator=name))
+    offers = offers_of(job)
+    for offer in offers:
+        held, name = backend.imagine(attempt, offer), named(offer, offers)
         if not isinstance(held, Refused):
             start = "at the beginning" if restore is None else f"after step {restore.step} of attempt {restore.attempt}"
             plan = backend.plan(attempt, held)

@@ -11,6 +11,7 @@ from prefect_tpu.infra.contract import ContractError, HostRecord
 from prefect_tpu.infra.drills import Drill, DrillKind, Moment, parse_drill
 from prefect_tpu.infra.job import AttemptSummary, JobResult
 from prefect_tpu.infra.launcher.history import read_job
+from prefect_tpu.infra.policy.offers import named, offer_of
 from prefect_tpu.infra.rehearsal import Note, read_note
 from prefect_tpu.infra.storage import open_storage
 
@@ -54,16 +55,23 @@ COLUMNS = ("attempt", "accelerator", "ended as", "host", "seconds", "steps", "lo
 
 
 def rows(result: JobResult) -> list[tuple[str, ...]]:
-    """One row per attempt, under `COLUMNS`."""
-    return [_row(attempt, count) for attempt, count in zip(result.attempts, steps(result.attempts), strict=True)]
+    """One row per attempt, under `COLUMNS`; with the place beside the accelerator where attempts were in several."""
+    counted = zip(result.attempts, steps(result.attempts), names(result.attempts), strict=True)
+    return [_row(attempt, count, name) for attempt, count, name in counted]
 
 
-def _row(attempt: AttemptSummary, count: Steps) -> tuple[str, ...]:
+def names(attempts: Sequence[AttemptSummary]) -> list[str]:
+    """What each ran on, with what tells its place apart from those of the others."""
+    offers = [offer_of(attempt) for attempt in attempts]
+    return [named(offer, offers) for offer in offers]
+
+
+def _row(attempt: AttemptSummary, count: Steps, name: str) -> tuple[str, ...]:
     host = attempt.failure.host if attempt.failure else None
     span = "" if attempt.first_step is None else f"{attempt.first_step}–{attempt.last_step}"
     return (
         str(attempt.number),
-        attempt.accelerator,
+        name,
         attempt.outcome,
         "" if host is None else str(host),
         f"{(attempt.ended or attempt.started) - attempt.started:.1f}",
@@ -113,7 +121,8 @@ def _as_url(picture: bytes) -> str:
 
 def notes(result: JobResult) -> list[str]:
     """What the table leaves out, a sentence each: slices that were not to be had, and drills that came to nothing."""
-    moves = [f"Attempt {a.number} ran on {a.accelerator}: {a.instead_of}." for a in result.attempts if a.instead_of]
+    told = zip(result.attempts, names(result.attempts), strict=True)
+    moves = [f"Attempt {a.number} ran on {name}: {a.instead_of}." for a, name in told if a.instead_of]
     return moves + drills_without_effect(result)
 
 

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from prefect_tpu.flows.shell.columns import columns
 from prefect_tpu.flows.shell.durations import written
-from prefect_tpu.flows.shell.picture import STYLES
+from prefect_tpu.flows.shell.picture import STYLES, WHERE, without_empty
 from prefect_tpu.infra.contract import ContractError
 from prefect_tpu.infra.errors import NoSuchJob, UsageError
 from prefect_tpu.infra.launcher.jobs import MOST_AT_ONCE, folder_names
@@ -22,7 +22,7 @@ from prefect_tpu.infra.request import default_output
 from prefect_tpu.infra.state import JobState
 from prefect_tpu.infra.storage import Storage, open_storage
 
-COLUMNS = ("NAME", "STATE", "ACCELERATOR", "ATTEMPT", "STEP", "AGE", "DRIVER")
+COLUMNS = ("NAME", "STATE", "ACCELERATOR", WHERE, "ATTEMPT", "STEP", "AGE", "DRIVER")
 UNREADABLE = "unreadable"
 
 
@@ -75,7 +75,7 @@ def listed(rows: Sequence[Row]) -> None:
     console = Console(highlight=False)
     if rows:
         cells = [_cells(row, time.time()) for row in rows]
-        console.print(*columns(COLUMNS, cells), sep="\n", soft_wrap=not console.is_terminal)
+        console.print(*columns(*without_empty(WHERE, COLUMNS, cells)), sep="\n", soft_wrap=not console.is_terminal)
     errors = Console(stderr=True, highlight=False, soft_wrap=True)
     if not rows:
         errors.print("No jobs.", markup=False)
@@ -87,12 +87,13 @@ def listed(rows: Sequence[Row]) -> None:
 def _cells(row: Row, now: float) -> list[str | Text]:
     seen = row.seen
     if seen is None:
-        return [row.name, Text(UNREADABLE, style="red"), "", "", "", "", ""]
+        return [row.name, Text(UNREADABLE, style="red"), *[""] * (len(COLUMNS) - 2)]
     step = "-" if seen.step is None else f"{seen.step}" if seen.steps is None else f"{seen.step}/{seen.steps}"
     return [
         seen.name,
         Text(seen.state.value, style=STYLES[seen.state]),
         seen.accelerator,
+        seen.where,
         str(seen.attempt or "-"),
         step,
         written(now - seen.began),

@@ -43,6 +43,16 @@ Cluster = Annotated[
         rich_help_panel=IN_CLUSTER,
     ),
 ]
+Clusters = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--cluster",
+        metavar="CONTEXT",
+        help="A kubeconfig context, gke://project/location/cluster, or block:NAME; again for the next best.",
+        show_default="the one this runs in, else kubectl's",
+        rich_help_panel=IN_CLUSTER,
+    ),
+]
 Name = Annotated[str, typer.Argument(help="Name of the job.", autocompletion=completion.job_names)]
 Timeout = Annotated[
     str | None, typer.Option("--timeout", metavar="DURATION", help="Wait no longer; the exit status is then 124.")
@@ -178,7 +188,24 @@ class JobOptions:
             rich_help_panel=IN_CLUSTER,
         ),
     ] = None
-    cluster: Cluster = None
+    cluster: Clusters = None
+    zone: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="ZONE",
+            help="Where slices may be, such as us-east5-b; again for the next best.",
+            show_default="wherever the cluster has or makes them",
+            rich_help_panel=IN_CLUSTER,
+        ),
+    ] = None
+    make_pools: Annotated[
+        bool | None,
+        typer.Option(
+            help="Make a node pool for each slice and delete it after; --no-make-pools where a saved cluster says so.",
+            show_default="nodes are there, or the cluster makes them",
+            rich_help_panel=IN_CLUSTER,
+        ),
+    ] = None
     backend: Annotated[
         str | None,
         typer.Option(

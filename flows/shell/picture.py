@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.progress_bar import ProgressBar
@@ -17,10 +18,12 @@ from prefect_tpu.infra.job import AttemptSummary
 from prefect_tpu.infra.launcher.host_status import HostStatus
 from prefect_tpu.infra.launcher.status import JobStatus
 from prefect_tpu.infra.launcher.wording import progress_in_words
+from prefect_tpu.infra.policy.offers import offer_of, where
 from prefect_tpu.infra.state import HostPhase, JobState
 from prefect_tpu.infra.summary import Steps
 from prefect_tpu.infra.summary import steps as count_steps
 
+T = TypeVar("T")
 STYLES = {
     JobState.QUEUED: "yellow",
     JobState.STARTING: "cyan",
@@ -31,7 +34,8 @@ STYLES = {
     JobState.FAILED: "red",
     JobState.STOPPED: "yellow",
 }
-COLUMNS = ("ATTEMPT", "ACCELERATOR", "ENDED AS", "HOST", "TOOK", "STEPS", "SAVED", "LOST", "AGAIN")
+WHERE = "WHERE"  # a column only where attempts or jobs were in different places
+COLUMNS = ("ATTEMPT", "ACCELERATOR", WHERE, "ENDED AS", "HOST", "TOOK", "STEPS", "SAVED", "LOST", "AGAIN")
 BAR_WIDTH, LEAST_BAR_WIDTH = 24, 8
 MARKS = {HostPhase.PENDING: ("○", "dim"), HostPhase.RUNNING: ("●", "green"), HostPhase.ENDED: ("■", "dim")}
 
@@ -39,7 +43,8 @@ MARKS = {HostPhase.PENDING: ("○", "dim"), HostPhase.RUNNING: ("●", "green"),
 def head(seen: JobStatus, *, took: float, state: JobState | None = None) -> Text:
     """`digits · attempt 2 on v6e-16 · running · 1:05`."""
     state = state or seen.state
-    attempt = f"attempt {seen.attempt} on {seen.accelerator}" if seen.attempt else seen.accelerator
+    offer = f"{seen.accelerator} in {seen.where}" if seen.where else seen.accelerator
+    attempt = f"attempt {seen.attempt} on {offer}" if seen.attempt else offer
     return Text.assemble((seen.name, "bold"), f" · {attempt} · ", (_words(state), STYLES[state]), f" · {clock(took)}")
 
 
@@ -80,14 +85,26 @@ def _silence(numbers: Sequence[int], activity: Activity, since: str) -> str:
 
 def attempts(ended: Sequence[AttemptSummary]) -> list[Text]:
     """One row per attempt that has ended, under a header."""
-    return columns(COLUMNS, [_row(*pair) for pair in zip(ended, count_steps(ended), strict=True)])
+    offers = [offer_of(attempt) for attempt in ended]
+    places = [where(offer, offers) for offer in offers]
+    rows = [_row(*facts) for facts in zip(ended, places, count_steps(ended), strict=True)]
+    return columns(*without_empty(WHERE, COLUMNS, rows))
 
 
-def _row(attempt: AttemptSummary, count: Steps) -> list[str]:
+def without_empty(column: str, header: Sequence[str], rows: Sequence[list[T]]) -> tuple[list[str], list[list[T]]]:
+    """The same table, without this column where no row has anything in it."""
+    index = list(header).index(column)
+    if any(row[index] for row in rows):
+        return list(header), list(rows)
+    return [name for name in header if name != column], [[*row[:index], *row[index + 1 :]] for row in rows]
+
+
+def _row(attempt: AttemptSummary, place: str, count: Steps) -> list[str]:
     host = attempt.failure.host if attempt.failure else None
     return [
         str(attempt.number),
         attempt.accelerator,
+        place,
         attempt.outcome,
         "-" if host is None else str(host),
         written((attempt.ended or attempt.started) - attempt.started),

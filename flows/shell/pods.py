@@ -14,12 +14,17 @@ from prefect_tpu.flows.shell.options import JobOptions
 from prefect_tpu.infra.errors import UsageError
 from prefect_tpu.infra.pods import PodSettings
 
-_OPTIONS = ("image", "cluster", "namespace", "queue", "service_account")  # those with an option of their own
+_OPTIONS = ("image", "namespace", "queue", "service_account", "make_pools")  # those with an option of their own
 
 
 def pods_of(options: JobOptions) -> dict[str, Any]:
     """Only what was said. Raises `UsageError` for words that mean nothing, or say one thing twice."""
     said: dict[str, Any] = {name: value for name in _OPTIONS if (value := getattr(options, name)) is not None}
+    if options.cluster:
+        said["cluster"], *others = options.cluster
+        said |= {"fallback_clusters": tuple(others)} if others else {}
+    if options.zone:
+        said["zones"] = tuple(options.zone)
     for name, pairs in (("secrets", _secrets(options.secret or ())), ("volumes", _volumes(options.volume or ()))):
         for key, value in pairs:
             _put(said, name, key, value)
@@ -68,6 +73,10 @@ def _put_setting(said: dict[str, Any], text: str) -> None:
 def _value(field: str, kind: type, text: str) -> Any:
     if kind is tuple:
         return tuple(text.split(","))
+    if kind is bool:
+        if text not in ("true", "false"):
+            raise UsageError(f"--pod {field} takes true or false.")
+        return text == "true"
     if kind is int:
         return 0 if text == "0" else round(seconds(text, f"--pod {field}"))
     return text

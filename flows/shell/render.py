@@ -57,6 +57,7 @@ def _facts(found: Preview, request: Request) -> dict[str, Any]:
         "job": job.name,
         "what": found.what,
         "accelerators": list(job.accelerators),
+        "offers": list(found.offers) if len(found.offers) > len(job.accelerators) else [],
         "refused": dict(found.refused),
         "program": {"kind": job.program.kind, "target": job.program.target, "params": job.program.params},
         "payload": {

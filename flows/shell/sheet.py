@@ -102,7 +102,7 @@ def _objects(seen: JobStatus, job: SliceJob) -> str | None:
     """What to look for in the cluster; None where hosts are processes, or nothing is left to be looked at."""
     if job.pods is None or not seen.attempt or seen.state.is_final:
         return None
-    cluster = f"cluster {job.pods.cluster!r}" if job.pods.cluster else "the cluster at hand"
+    cluster = f"cluster {seen.cluster!r}" if seen.cluster else "the cluster at hand"
     return f"JobSet {layout.attempt_name(job.name, seen.attempt)} in namespace {job.pods.namespace!r} of {cluster}"
 
 

@@ -14,6 +14,7 @@ from prefect_tpu.infra.launcher.host_status import HostReader, HostStatus
 from prefect_tpu.infra.launcher.lease import driver_of
 from prefect_tpu.infra.launcher.waiting import read_waiting
 from prefect_tpu.infra.launcher.written import Reader, Written
+from prefect_tpu.infra.policy.offers import offer_of, offers_of, where
 from prefect_tpu.infra.state import HostPhase, JobState
 from prefect_tpu.infra.storage import Storage, local_folder, open_storage
 
@@ -27,7 +28,8 @@ class JobStatus:
     output: the job's folder.
     state: where nobody drives, what it was when somebody last did.
     attempt: number of the newest attempt, 0 before the first.
-    accelerator: of the newest attempt; before it, the first that was asked for.
+    accelerator, cluster, zone: of the newest attempt; before it, those of the first offer.
+    where: the place among these, as far as it tells the offer apart from the job's others; empty where it does not.
     steps: how many there will be, where the program has a parameter of that name.
     driver: who drives it; None where nobody does or whoever did is dead.
     waiting: what it waits for, while it has no slice.
@@ -42,6 +44,9 @@ class JobStatus:
     state: JobState
     attempt: int
     accelerator: str
+    cluster: str | None = None
+    zone: str | None = None
+    where: str = ""
     accelerators: tuple[str, ...]
     steps: int | None
     driver: str | None
@@ -113,6 +118,8 @@ class StatusReader:
         result = history.read_result(storage) if written.has_result else None
         plan = written.newest
         hosts, hosts_changed = self._hosts.read(plan) if plan else ((), 0.0)
+        offers = offers_of(job)
+        offer = offer_of(plan) if plan else offers[0]
         driver = driver_of(storage)
         waiting = None if result else _waiting(storage, written, hosts)
         changed = {name: storage.changed(name) or 0.0 for name in _telling(written)}
@@ -121,7 +128,10 @@ class StatusReader:
             output=storage.url,
             state=JobState(result.state) if result else _state(written, hosts, waiting),
             attempt=written.last_number,
-            accelerator=plan.accelerator if plan else job.accelerators[0],
+            accelerator=offer.accelerator,
+            cluster=offer.cluster,
+            zone=offer.zone,
+            where=where(offer, offers),
             accelerators=job.accelerators,
             steps=job.program.steps,
             driver=None if driver is None else str(driver),

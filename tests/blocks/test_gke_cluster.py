@@ -12,7 +12,16 @@ PLACE = {"project": "my-project", "location": "us-east5-b", "cluster": "training
 
 
 def test_it_says_of_pods_what_it_has_and_leaves_the_rest_to_the_job() -> None:
-    block = GKECluster(**PLACE, output="gs://bucket/jobs", image="image:1", queue="tpus", pull_secrets=["registry"])
+    block = GKECluster(
+        **PLACE,
+        output="gs://bucket/jobs",
+        image="image:1",
+        queue="tpus",
+        pull_secrets=["registry"],
+        zones=["us-east5-b", "us-east5-a"],
+        make_pools=True,
+        node_service_account="nodes@my-project.iam.gserviceaccount.com",
+    )
     assert block.defaults() == PodDefaults(
         output="gs://bucket/jobs",
         pods={
@@ -21,6 +30,9 @@ def test_it_says_of_pods_what_it_has_and_leaves_the_rest_to_the_job() -> None:
             "image": "image:1",
             "queue": "tpus",
             "pull_secrets": ("registry",),
+            "zones": ("us-east5-b", "us-east5-a"),
+            "make_pools": True,
+            "node_service_account": "nodes@my-project.iam.gserviceaccount.com",
         },
     )
 
@@ -37,6 +49,8 @@ def test_what_a_job_says_itself_counts_more() -> None:
     assert settings["backend"] == "jobset"
     pods = settings["pods"]
     assert (pods.image, pods.cluster, pods.namespace, pods.queue) == ("image:2", "team", "ml", None)
+    pools = GKECluster(**PLACE, image="image:1", make_pools=True).defaults()
+    assert pools.completed({})["make_pools"] and not pools.completed({"make_pools": False})["make_pools"]
 
 
 @pytest.mark.parametrize(
@@ -48,6 +62,10 @@ def test_what_a_job_says_itself_counts_more() -> None:
         ({"namespace": "ML"}, "namespace is 'ML'"),
         ({"image": "no image"}, "image"),
         ({"queue": "Q"}, "queue is 'Q'"),
+        ({**PLACE, "zones": ["us-east1-b"]}, "Zone 'us-east1-b' is not in us-east5"),
+        ({"zones": ["here"]}, "zones has 'here'"),
+        ({"context": "laptop", "make_pools": True}, "cluster 'laptop' is not known to be Google's"),
+        ({"node_service_account": "nodes"}, "give an email address"),
     ],
 )
 def test_what_could_never_be_used_is_refused_where_it_is_typed(said: dict[str, str], message: str) -> None:
@@ -59,5 +77,5 @@ def test_its_form_explains_every_field() -> None:
     schema = GKECluster.model_json_schema()
     assert "required" not in schema and "secret_fields" in schema and schema["secret_fields"] == []
     for name, field in schema["properties"].items():
-        assert field["type"] in ("string", "array"), name
+        assert field["type"] in ("string", "array", "boolean"), name
         assert field["description"][0].isupper() and field["description"].endswith("."), name

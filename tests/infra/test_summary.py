@@ -77,6 +77,15 @@ def test_one_row_per_attempt() -> None:
     assert all(len(row) == len(COLUMNS) for row in rows(result()))
 
 
+def test_attempts_in_different_places_say_where() -> None:
+    first = attempt(1, 0, 59, 40, cluster="training", zone="us-east5-a")
+    second = attempt(2, 41, 99, 99, cluster="training", zone="us-east5-b", instead_of="nothing came", failure=None)
+    ended = result(attempts=(first, second))
+    assert [row[1] for row in rows(ended)] == ["v6e-16 in us-east5-a", "v6e-16 in us-east5-b"]
+    assert notes(ended) == ["Attempt 2 ran on v6e-16 in us-east5-b: nothing came."]
+    assert [row[1] for row in rows(result(attempts=(first,)))] == ["v6e-16"]
+
+
 def test_the_table_for_artifacts_says_how_it_ended_and_where_it_lies() -> None:
     text = markdown(result(state="failed", failure=LOST), b"a picture")
     lines = text.splitlines()

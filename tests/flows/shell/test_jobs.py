@@ -14,6 +14,7 @@ from prefect_tpu.infra import layout
 from prefect_tpu.infra.contract import Activity, write_json
 from prefect_tpu.infra.errors import FailureKind
 from prefect_tpu.infra.launcher.history import is_stop_asked
+from prefect_tpu.infra.pods import PodSettings
 
 Shell = Callable[..., Any]
 
@@ -58,6 +59,20 @@ def test_the_list_is_a_table_oldest_first(shell: Shell, some: Any) -> None:
     ]
     assert [row[-1] for row in rows[1:]] == ["-", "nobody", "-", "nobody"]
     assert ended.status == 0 and all(line == line.rstrip() for line in ended.lines)
+
+
+def test_the_list_says_where_a_job_is_that_may_be_in_several_places(shell: Shell, jobs: Any) -> None:
+    jobs.asked("plain")
+    jobs.asked(
+        "moves", backend="jobset", pods=PodSettings(image="python", cluster="here", fallback_clusters=("there",))
+    )
+    jobs.planned("moves", 1, cluster="there")
+    rows = {line.split()[0]: line for line in shell("list").lines}
+    assert rows["NAME"].split()[3] == "WHERE"
+    assert "v6e-16       cluster there  1" in rows["moves"] and "there" not in rows["plain"]
+    seen = shell("status", "moves", "--json").json
+    assert (seen["cluster"], seen["zone"], seen["where"]) == ("there", None, "cluster there")
+    assert "of cluster 'there'" in shell("status", "moves").out
 
 
 def test_the_list_may_be_of_one_state_and_in_json(shell: Shell, some: Any) -> None:

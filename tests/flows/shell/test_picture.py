@@ -6,11 +6,12 @@ from dataclasses import replace
 from io import StringIO
 
 import pytest
-from rich.console import Console, RenderableType
+from rich.console import Console, Group, RenderableType
 
-from prefect_tpu.flows.shell.picture import picture, silent
+from prefect_tpu.flows.shell.picture import attempts, picture, silent
 from prefect_tpu.flows.shell.progress import Pace
 from prefect_tpu.infra.contract import Activity, Progress
+from prefect_tpu.infra.job import AttemptSummary
 from prefect_tpu.infra.launcher.host_status import HostStatus
 from prefect_tpu.infra.launcher.status import JobStatus
 from prefect_tpu.infra.state import HostPhase, JobState
@@ -49,6 +50,25 @@ def test_a_running_job() -> None:
     assert lines[0] == "digits · attempt 2 on v6e-8 · running · 1:05"
     assert lines[1].endswith("53 % step 31 of 60, loss 0.5, nothing saved yet, 2:05 left")
     assert lines[2] == "hosts ● ● 2 running"
+
+
+def test_a_job_that_may_be_in_several_places_says_where_it_is() -> None:
+    lines = drawn(picture(replace(SEEN, where="us-east5-b of gke://p/us-east5/c"), took=65.0))
+    assert lines[0] == "digits · attempt 2 on v6e-8 in us-east5-b of gke://p/us-east5/c · running · 1:05"
+
+
+def test_the_table_of_attempts_says_where_they_were_only_if_that_differs() -> None:
+    first = AttemptSummary(
+        number=1, accelerator="v6e-8", started=0.0, ended=9.0, outcome="no_capacity", failure=None,
+        cluster="training", zone="us-east5-a",
+    )  # fmt: skip
+    assert drawn(Group(*attempts([first])))[0].split()[:4] == ["ATTEMPT", "ACCELERATOR", "ENDED", "AS"]
+    there = drawn(Group(*attempts([first, replace(first, number=2, zone="us-east5-b")])))
+    assert there[0].split()[:3] == ["ATTEMPT", "ACCELERATOR", "WHERE"]
+    assert [line.split()[1:4] for line in there[1:]] == [
+        ["v6e-8", "us-east5-a", "no_capacity"],
+        ["v6e-8", "us-east5-b", "no_capacity"],
+    ]
 
 
 @pytest.mark.parametrize(("width", "bar"), [(80, 21), (120, 24), (70, 11)])

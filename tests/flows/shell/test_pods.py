@@ -39,7 +39,10 @@ def test_every_setting_can_be_said() -> None:
         "labels.team=vision",
         "annotations.example.com/note=a=b",
         "ttl=1h",
-        cluster="trainer",
+        "node-service-account=nodes@project.iam.gserviceaccount.com",
+        cluster=["trainer", "spare", "gke://project/us-east5/third"],
+        zone=["us-east5-b", "us-east5-a"],
+        make_pools=True,
         namespace="research",
         queue="tpus",
         service_account="trainer",
@@ -49,6 +52,10 @@ def test_every_setting_can_be_said() -> None:
     assert found == PodSettings(
         image="python",
         cluster="trainer",
+        fallback_clusters=("spare", "gke://project/us-east5/third"),
+        zones=("us-east5-b", "us-east5-a"),
+        make_pools=True,
+        node_service_account="nodes@project.iam.gserviceaccount.com",
         namespace="research",
         python="/opt/python",
         service_account="trainer",
@@ -77,6 +84,12 @@ def test_nothing_said_is_nothing_asked() -> None:
     assert settings("ttl=0").ttl == 0
 
 
+def test_a_truth_is_said_with_or_without_an_option_of_its_own() -> None:
+    assert settings("make-pools=true").make_pools and not settings("make_pools=false").make_pools
+    assert said(make_pools=False) == {"make_pools": False}, "which a saved cluster may say otherwise"
+    assert said(pod=["zones=us-east5-a,us-east5-b"]) == {"zones": ("us-east5-a", "us-east5-b")}
+
+
 def test_where_hosts_run_follows_from_what_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PREFECT_TPU_OUTPUT", "gs://bucket/jobs")
 
@@ -86,7 +99,7 @@ def test_where_hosts_run_follows_from_what_is_said(monkeypatch: pytest.MonkeyPat
     assert asked() == {} and asked(backend="local", slices=2) == {"backend": "local", "slices": 2}
     assert asked(image="python", slices=2) == {"backend": "jobset", "slices": 2, "pods": PodSettings(image="python")}
     with pytest.raises(UsageError, match="need an image"):
-        asked(cluster="trainer")
+        asked(cluster=["trainer"])
     with pytest.raises(UsageError, match="The local backend has no pods, and queue was given"):
         asked(backend="local", queue="tpus")
 
@@ -106,6 +119,10 @@ def test_where_hosts_run_follows_from_what_is_said(monkeypatch: pytest.MonkeyPat
         ({"pod": ["memory.x=1Gi"]}, "memory has no parts"),
         ({"pod": ["memory=1Gi", "memory=2Gi"]}, "says memory again"),
         ({"pod": ["queue=b"], "queue": "a"}, "says queue again"),
+        ({"pod": ["make_pools=hush"]}, "--pod make_pools takes true or false"),
+        ({"pod": ["make_pools=true"], "make_pools": True}, "says make_pools again"),
+        ({"pod": ["zones=us-east5-a"], "zone": ["us-east5-b"]}, "says zones again"),
+        ({"cluster": ["a", "a"]}, "A cluster is named twice"),
         ({"pod": ["ttl=hush"]}, "--pod ttl 'hush' is no duration"),
         ({"pod": ["memry=1Gi"]}, "Pods have no setting 'memry'. Did you mean 'memory'"),
         ({"pod": ["zzz.x=1Gi"]}, "zzz has no parts"),

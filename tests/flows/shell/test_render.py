@@ -147,6 +147,22 @@ def test_objects_of_a_cluster_are_documents_that_kubectl_takes(shell: Shell, pro
     assert "hush" not in said.out and "TOKEN" in said.out
 
 
+def test_the_first_of_several_offers_is_shown_and_all_are_listed(shell: Shell, program: str) -> None:
+    places = ("--cluster", "gke://p/us-east5/a", "--cluster", "gke://p/us-central1/b", "--zone", "us-east5-b")
+    zones = ("--zone", "us-east5-a", "--zone", "us-central1-a")
+    words = (program, "-a", "v6e-16", "--name", "new", "--image", "python:3.12", *places, *zones, *BUCKET)
+    told = shell("render", *words, "--json").json
+    assert told["offers"] == [
+        "v6e-16 in us-east5-b of gke://p/us-east5/a",
+        "v6e-16 in us-east5-a of gke://p/us-east5/a",
+        "v6e-16 in us-central1-a of gke://p/us-central1/b",
+    ]
+    assert told["what"].startswith("Attempt 1 would begin on v6e-16 in us-east5-b of gke://p/us-east5/a, at the")
+    assert (told["plan"]["cluster"], told["plan"]["zone"]) == ("gke://p/us-east5/a", "us-east5-b")
+    pod = told["objects"][-1]["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    assert pod["nodeSelector"]["topology.kubernetes.io/zone"] == "us-east5-b"
+
+
 def test_a_bucket_that_cannot_be_seen_is_no_reason_to_show_nothing(
     shell: Shell, program: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -195,6 +211,12 @@ def test_scripts_get_the_same_objects(shell: Shell, program: str) -> None:
         (("--cluster", "trainer"), "need an image"),
         (("--image", "python", "--backend", "local"), "The local backend has no pods, and image was given"),
         (("--image", "python", "--backend", "pathway"), "Backend 'pathway' is not known: choose 'local' or 'jobset'"),
+        (
+            ("--image", "python", "--cluster", "gke://p/us-east5/a", "--zone", "us-east1-b"),
+            "Zone 'us-east1-b' is not in us-east5, where the job's clusters are",
+        ),
+        (("--image", "python", "--cluster", "here", "--make-pools"), "cluster 'here' is not known to be Google's"),
+        (("--backend", "local", "--make-pools"), "The local backend has no pods, and make_pools was given"),
         (("--image", "python", "--pod", "memory=much"), "memory is 'much': give a Kubernetes quantity"),
         (("--image", "python", "-a", "v2-8"), "GKE has no nodes of v2-8"),
         (("--image", "python", "-a", "v6e-16:queue"), "waits in a queue, and none is named"),
