@@ -361,7 +361,7 @@ class RandomBackend(RuleBasedStateMachine):
     @initialize(fate=FATES)
     def begin(self, fate: str) -> None:
         self.fate = fate  # of all hosts that still run, or wait, when the random part is over
-        self.is_waiting = False
+        self.is_waiting = self.is_dry = False
         self.cause: Cause | None = None
         self.accelerator = ""
         self.began = 0.0
@@ -380,6 +380,7 @@ class RandomBackend(RuleBasedStateMachine):
     def driver_dies(self) -> None:
         self.held: Offer | None = None
         self.refused: dict[Offer, str] = {}
+        self.wakes: dict[Offer, float] = {}
         self.is_attached = False
         self.failing_since: float | None = None
         self.stopping_since: float | None = None
@@ -399,6 +400,11 @@ class RandomBackend(RuleBasedStateMachine):
         self.is_waiting = False
         self.hosts = {host: HostObservation(host=host, phase=HostPhase.RUNNING, joined=True) for host in range(HOSTS)}
 
+    @precondition(lambda self: self.live is not None and self.is_waiting)
+    @rule(is_dry=st.booleans())
+    def the_autoscaler_speaks(self, is_dry: bool) -> None:
+        self.is_dry = is_dry
+
     @precondition(lambda self: self.live is not None and not self.is_waiting)
     @rule(host=st.integers(0, HOSTS - 1), how=st.sampled_from(sorted(HOWS)))
     def host_ends(self, host: int, how: str) -> None:
@@ -414,7 +420,7 @@ class RandomBackend(RuleBasedStateMachine):
     def stop_is_asked(self) -> None:
         self.is_stop_asked = True
 
-    @rule(answer=st.sampled_from(["held", "held", "waiting", "refused"]))
+    @rule(answer=st.sampled_from(["held", "held", "waiting", "dry", "refused"]))
     def drive(self, answer: str) -> None:
         if self.finish is None:
             self.perform(step(self.view()), answer)
@@ -428,6 +434,8 @@ class RandomBackend(RuleBasedStateMachine):
             since_last_end=self.now - self.ended_at,
             live=None if self.live is None else self.look(self.live),
             refused=self.refused,
+            lacking=dict.fromkeys(self.wakes, "none"),
+            dry={offer: moment - self.now for offer, moment in self.wakes.items()},
             held=self.held,
             is_stop_asked=self.is_stop_asked,
         )
@@ -435,7 +443,7 @@ class RandomBackend(RuleBasedStateMachine):
     def look(self, number: int) -> Live:
         if not self.is_attached:
             return Live(number=number, offer=Offer(accelerator=self.accelerator))
-        waits = Waiting(reason="all is taken") if self.is_waiting else None
+        waits = Waiting(reason="all is taken", is_dry=self.is_dry) if self.is_waiting else None
         seen = Observation(attempt=number, hosts=tuple(self.hosts.values()), waiting=waits, cause=self.cause)
         if seen.has_failure and self.failing_since is None:
             self.failing_since = self.now
@@ -466,6 +474,9 @@ class RandomBackend(RuleBasedStateMachine):
                 self.close(action)
             case Finish():
                 self.finish = action
+            case Rest():
+                assert self.live is None and action.seconds > 0.0
+                self.now += action.seconds
             case Watch() | BackOff():
                 self.now += 0.5
 
@@ -476,8 +487,11 @@ class RandomBackend(RuleBasedStateMachine):
         assert not self.is_stop_asked, "nothing begins after a stop"
         assert action.number == max(self.numbers, default=0) + 1
         assert action.offer not in self.refused
+        assert self.wakes.get(action.offer, 0.0) <= self.now, "who rests is left alone"
         if answer == "refused":
             self.refused[action.offer] = "none left"
+        elif answer == "dry":
+            self.wakes[action.offer] = self.now + 60.0
         elif answer == "held":
             self.held = action.offer
 
@@ -489,7 +503,7 @@ class RandomBackend(RuleBasedStateMachine):
         self.live, self.is_attached, self.saved = number, True, None
         self.failing_since = self.stopping_since = None
         self.accelerator, self.began = self.held.accelerator, self.now
-        self.is_waiting, self.cause = True, None
+        self.is_waiting, self.is_dry, self.cause = True, False, None
         self.hosts = {host: HostObservation(host=host, phase=HostPhase.PENDING) for host in range(HOSTS)}
 
     def close(self, action: Close) -> None:
