@@ -70,6 +70,8 @@ class JobSetBackend:
 
     def check(self, job: SliceJob, output: str) -> None:
         pods = jobset_plan.pods(job)
+        if job.name.endswith("-"):
+            raise UsageError(f"Job name {job.name!r} ends with '-', as no label of a cluster does: leave that out.")
         if not output.startswith((BUCKET, FOLDER)) and not _is_shared(output, pods.volumes):
             raise UsageError(
                 f"Output {output!r} is a folder of this machine, where hosts in a cluster cannot write: name a bucket"
@@ -90,13 +92,16 @@ class JobSetBackend:
         self, output: str, jobs: Sequence[SliceJob], places: Sequence[Place] = ()
     ) -> tuple[Remnant, ...]:
         own = {(offer.cluster, job.pods.namespace) for job in jobs if job.pods for offer in offers_of(job)}
-        found: list[Remnant] = []
+        named, found = {cluster for cluster, _ in places}, list[Remnant]()
         for cluster, namespace in sorted(own | set(places), key=str):
-            async with Kubernetes(cluster) as opened:
-                found += await jobset_remnants.find(opened, cluster, namespace, output)
+            is_extra = bool(places) and (cluster, namespace) not in places
+            with jobset_remnants.passing_over(cluster, namespace, is_extra=is_extra):
+                async with Kubernetes(cluster) as opened:
+                    found += await jobset_remnants.find(opened, cluster, namespace, output)
         making = {offer.cluster for job in jobs if job.pods and job.pods.make_pools for offer in offers_of(job)}
-        for cluster in sorted(making | {cluster for cluster, _ in places}, key=str):
-            found += await jobset_pool_remnants.find(cluster, output, [job.name for job in jobs])
+        for cluster in sorted(making | named, key=str):
+            with jobset_remnants.passing_over(cluster, is_extra=bool(places) and cluster not in named):
+                found += await jobset_pool_remnants.find(cluster, output, [job.name for job in jobs])
         return tuple(found)
 
     async def limits(self, job: SliceJob, offer: Offer, output: str) -> tuple[Ruling, ...]:

@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
+import logging
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from prefect_tpu.infra.backends.base import Remnant
 from prefect_tpu.infra.backends.jobset_plan import Target
 from prefect_tpu.infra.backends.jobset_reading import read_time
 from prefect_tpu.infra.backends.jobset_roles import helpers_in
+from prefect_tpu.infra.errors import PlatformError, UsageError
 from prefect_tpu.infra.gcp.kubernetes import Kubernetes
 from prefect_tpu.infra.gcp.ownership import ATTEMPT, IDENTITY, MANAGED_BY, OURS, OUTPUT
 from prefect_tpu.infra.gcp.resources import JOBSETS, Selection, with_labels
 
+logger = logging.getLogger(__name__)
 Object = dict[str, Any]
+
+
+@contextmanager
+def passing_over(cluster: str | None, namespace: str | None = None, *, is_extra: bool) -> Iterator[None]:
+    """Whoever names places wants these looked at; another one that jobs name may be out of reach from here."""
+    try:
+        yield
+    except (UsageError, PlatformError) as exc:
+        if not is_extra:
+            raise
+        where = f"namespace {namespace!r} of cluster" if namespace else "the node pools of cluster"
+        logger.warning("Jobs are in %s %r too, which cannot be looked at from here: %s", where, cluster or "", exc)
 
 
 async def find(cluster: Kubernetes, name: str | None, namespace: str, output: str) -> list[Remnant]:

@@ -7,27 +7,32 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import container
 import pytest
 import shipped
+import tokens
 from cluster import Cluster
 from control_plane import users
 from gcs import Gcs
+from google.cloud.container_v1 import NodePool
 from kubelet import python_image
 from objects import JOBSETS
 
 from prefect_tpu.infra.gcp import permissions
 from prefect_tpu.infra.gcp.permissions import CHECKING, DRIVING, LOOKING, QUEUEING, REAPING, Grant
+from prefect_tpu.infra.gcp.pool_names import Try
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
 
 PATIENCE = 90.0
 SHELL = "from prefect_tpu.flows.cli import main; main()"
 WAIT = "trap 'exit 0' TERM; while :; do sleep 0.1; done"
+CLUSTER = "projects/my-project/locations/us-east5-b/clusters/my-cluster"  # as the manifest names it
 BATCH = "/apis/batch/v1/namespaces"
 GOOGLE = "prefect-tpu-{}@my-project.iam.gserviceaccount.com"
 Object = dict[str, Any]
@@ -104,15 +109,15 @@ def says(applied: Cluster, namespace: str, gcs: Gcs, bucket: str) -> Callable[..
 
 
 def run(namespace: str, name: str, accelerator: str, *words: str) -> Sequence[str]:
-    pods = ("--image", "program", "--pod", "python=python", "--namespace", namespace)
-    account = ("--service-account", "prefect-tpu-host", "--queue", "tpus")
-    return ("run", *pods, *account, "-a", accelerator, "--name", name, "--json", *words, "sh", "--", "-c")
+    pods = ("--image", "program", "--pod", "python=python", "--pod", "cpu=1", "--pod", "memory=1Gi")
+    where = ("--namespace", namespace, "--service-account", "prefect-tpu-host", "--queue", "tpus")
+    return ("run", *pods, *where, "-a", accelerator, "--name", name, "--json", *words, "sh", "--", "-c")
 
 
 def test_jobs_go_through_the_shipped_queue(
     says: Callable[..., str], applied: Cluster, namespace: str, fresh_pool: Callable[..., list[str]]
 ) -> None:
-    """One with chips, which wants processors and memory too, and one without: neither is left waiting for a quota."""
+    """One with chips that wants processors and memory too, and one without chips: none waits for a quota forever."""
     fresh_pool("v6e-8")
     cpus = applied.add_cpus(f"cpus-{namespace}")
     try:
@@ -124,20 +129,32 @@ def test_jobs_go_through_the_shipped_queue(
 
 
 @pytest.fixture
-def launcher(applied: Cluster, namespace: str, gcs: Gcs, bucket: str) -> Callable[..., Object]:
+def google(applied: Cluster, namespace: str, tmp_path: Path) -> Iterator[tuple[container.Google, Mapping[str, str]]]:
+    """Google, as it stands around this cluster, and how it is found: whoever asks gets the reaper's token."""
+    token = users.token_of(applied.api, namespace, "prefect-tpu-reaper")
+    server = applied.plane.server
+    with container.running() as found, tokens.running(token, tmp_path) as given:
+        endpoint, authority = server.url.removeprefix("https://"), server.authority.read_bytes()
+        found.add_cluster(CLUSTER, endpoint=endpoint, authority=authority)
+        yield found, {**found.environment, **given.environment}
+
+
+@pytest.fixture
+def launcher(
+    applied: Cluster, namespace: str, gcs: Gcs, bucket: str, google: tuple[container.Google, Mapping[str, str]],
+    tmp_path: Path,
+) -> Callable[..., Object]:  # fmt: skip
     """A Job made of the CronJob, as `kubectl create job --from` makes one, with its image on this machine."""
     cron = applied.api.get(f"{BATCH}/{namespace}/cronjobs/prefect-tpu-reaper")
-    container = cron["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"][0]
+    image = cron["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"][0]["image"]
     python = python_image(Path(sys.prefix))
-    mine = replace(python, folders=(*python.folders, *shipped.folders()), environment=gcs.environment)
-    applied.kubelet.images.add(container["image"], mine)
+    folders = (*python.folders, *shipped.folders(), tmp_path)
+    applied.kubelet.images.add(image, replace(python, folders=folders, environment={**gcs.environment, **google[1]}))
 
     def job(name: str, *words: str) -> Object:
         spec = copy.deepcopy(cron["spec"]["jobTemplate"]["spec"])
         command = spec["template"]["spec"]["containers"][0]["command"]
         command[:] = [word.replace("gs://my-bucket", bucket) for word in command] + list(words)
-        at = command.index("--cluster")
-        del command[at : at + 2]  # the cluster that it is in, here
         made = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": spec}
         return applied.api.post(f"{BATCH}/{namespace}/jobs", made)
 
@@ -147,26 +164,33 @@ def launcher(applied: Cluster, namespace: str, gcs: Gcs, bucket: str) -> Callabl
 def test_the_reaper_ends_what_was_left(
     says: Callable[..., str],
     launcher: Callable[..., Object],
+    google: tuple[container.Google, Mapping[str, str]],
     applied: Cluster,
     namespace: str,
     fresh_pool: Callable[..., list[str]],
     until: Callable[..., Any],
 ) -> None:
+    """A JobSet of an ended job, whose cluster was called otherwise by whoever ran it, and a pool past its deadline."""
     fresh_pool("v6e-8")
-    says(*run(namespace, "left", "v6e-8", "--detach"), WAIT)
+    says(*run(namespace, "left", "v6e-8", "--detach", "--cluster", "test"), WAIT)
     path = f"{JOBSETS}/namespaces/{namespace}/jobsets"
     found = until(lambda: applied.api.get(f"{path}/left-1"), "the JobSet")
     says("stop", "left")
     kept = {key: found["metadata"][key] for key in ("name", "labels", "annotations")}
-    applied.api.post(
-        path, {"apiVersion": found["apiVersion"], "kind": "JobSet", "metadata": kept, "spec": found["spec"]}
-    )
+    applied.api.post(path, {**{key: found[key] for key in ("apiVersion", "kind", "spec")}, "metadata": kept})
+    tried = Try(job="gone", attempt=1, output="gs://nowhere/gone", accelerator="v6e-16", zone="us-east5-b")
+    labels = tried.labels(made=1.0, deadline=2.0)
+    config = {"machine_type": "ct6e-standard-4t", "labels": labels, "resource_labels": labels}
+    google[0].add_pool(CLUSTER, NodePool(name=tried.name(0), config=config, status=NodePool.Status.RUNNING))
     launcher("look", "--dry-run")
-    assert "would end JobSet 'left-1'" in told_by(applied, namespace, "look", until)
-    assert applied.api.get(f"{path}/left-1")
+    told = told_by(applied, namespace, "look", until)
+    assert "would end JobSet 'left-1'" in told and f"would end node pool '{tried.name(0)}'" in told, told
+    assert applied.api.get(f"{path}/left-1") and google[0].pools
     launcher("end")
-    assert "ended JobSet 'left-1'" in told_by(applied, namespace, "end", until)
+    told = told_by(applied, namespace, "end", until)
+    assert "ended JobSet 'left-1'" in told and f"ended node pool '{tried.name(0)}'" in told, told
     assert applied.api.get(path)["items"] == []
+    until(lambda: not google[0].pools, "the end of the pool")
 
 
 def told_by(cluster: Cluster, namespace: str, job: str, until: Callable[..., Any]) -> str:

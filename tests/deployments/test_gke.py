@@ -15,7 +15,7 @@ from prefect_tpu.flows.cli import app
 from prefect_tpu.infra.accelerator_table import GENERATIONS
 from prefect_tpu.infra.gcp import permissions
 from prefect_tpu.infra.gcp.clusters import ClusterName
-from prefect_tpu.infra.gcp.google_permissions import ACCOUNTS, NODE
+from prefect_tpu.infra.gcp.google_permissions import ACCOUNTS, DRIVER, NODE
 from prefect_tpu.infra.gcp.machine_resources import _MACHINES as MACHINES
 from prefect_tpu.infra.gcp.permissions import REAPING
 
@@ -118,7 +118,7 @@ def test_the_reaper_s_pod_may_as_little_as_a_pod_can() -> None:
         "readOnlyRootFilesystem": True,
         "capabilities": {"drop": ["ALL"]},
     }
-    home = next(one["value"] for one in container["env"] if one["name"] == "HOME")
+    (home,) = (one["value"] for one in container["env"] if one["name"] == "HOME")
     assert [one["mountPath"] for one in container["volumeMounts"]] == [home]
 
 
@@ -128,7 +128,11 @@ def test_the_reaper_s_command_is_one_of_ours() -> None:
     command = get_command(app).commands[words[0]]  # type: ignore[attr-defined]
     given = command.make_context(words[0], list(words[1:])).params
     assert given["output"] == "gs://my-bucket/jobs" and not given["dry_run"]
-    assert ClusterName.parse(words[words.index("--cluster") + 1]).gke is not None
+    (cluster,) = given["cluster"]
+    assert ClusterName.parse(cluster).gke is not None, "by another name its node pools are not found"
+    own = {one["name"]: one.get("valueFrom") for one in pod()["containers"][0]["env"]}
+    assert given["namespace"] == "$(NAMESPACE)"
+    assert own["NAMESPACE"] == {"fieldRef": {"fieldPath": "metadata.namespace"}}
 
 
 def test_the_reaper_s_image_is_of_this_version() -> None:
@@ -160,11 +164,22 @@ def test_the_queue_has_every_flavor_and_room_for_all_that_hosts_ask_for_beside_c
     assert group["flavors"][0]["name"] == "cpu", "pods without chips would go to machines that have some"
 
 
+def test_the_page_names_every_right_of_every_account_at_google() -> None:
+    page = (ROOT / "docs/how-to/cluster.md").read_text()
+    rows = {line.split("`")[1]: line for line in page.splitlines() if line.startswith("| `prefect-tpu-")}
+    assert set(rows) == {account.name for account in ACCOUNTS}
+    for account in ACCOUNTS:
+        assert set(re.findall(r"`(roles/[\w.]+)`", rows[account.name])) == {one.role for one in account.roles}
+        assert ("the role below" in rows[account.name]) == bool(account.permissions)
+    told = re.findall(r"`(container\.\w+\.\w+)`", "".join(re.findall(r"^\| `container.*$", page, flags=re.MULTILINE)))
+    assert told == list(DRIVER.permissions)
+
+
 def test_versions_are_those_that_the_cluster_tier_runs() -> None:
-    page = (GKE / "README.md").read_text()
+    page, story = (GKE / "README.md").read_text(), (ROOT / "docs/how-to/cluster.md").read_text()
     for folder, module in (("kubernetes", "sigs.k8s.io/jobset"), ("kueue", "sigs.k8s.io/kueue")):
         pinned = (ROOT / "tests/cluster/control_plane/go" / folder / "go.mod").read_text()
         version = re.search(rf"^\t{re.escape(module)} (v\S+)", pinned, flags=re.MULTILINE)
-        assert version and version[1] in page, f"README.md installs another version of {module}"
+        assert version and version[1] in page and version[1] in story, f"README.md installs another version of {module}"
         others = re.findall(rf"{module.rpartition('/')[2]}/releases/download/(v[^/]+)/", page)
         assert others and set(others) == {version[1]}
