@@ -66,12 +66,16 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    if item.get_closest_marker("leaves_connections") is not None:
+        item.add_marker(pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"))
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     """What a test marked `leaves_connections` leaves is collected before another test is blamed for it."""
     if item.get_closest_marker("leaves_connections") is None:
         return (yield)
-    item.add_marker(pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"))
     done = yield
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)

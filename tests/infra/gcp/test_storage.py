@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +19,7 @@ from prefect_tpu.infra.storage import open_storage
 SHORT = DEFAULT_RETRY.with_delay(initial=0.01, maximum=0.02).with_timeout(5.0)
 
 
-# Google's client leaves the connections of failed requests to the garbage collector.
-pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
-
-
-@pytest.fixture(autouse=True)
-def collected() -> Iterator[None]:
-    yield
-    gc.collect()
+pytestmark = pytest.mark.leaves_connections
 
 
 @pytest.fixture
