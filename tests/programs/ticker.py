@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from typing import Any
 
@@ -11,12 +12,16 @@ PRIME = 2**31 - 1
 
 
 def main(steps: int = 20, seconds: float = 0.1) -> dict[str, Any]:
-    """Begins anew in each attempt: it keeps nothing."""
+    """Begins anew in each attempt: it keeps nothing. Told to leave, it leaves at the next step."""
+    leaving: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, frame: leaving.append(number))
     total = 1
     for step in range(steps):
         time.sleep(seconds)
         total = following(total, step)
         tpu.report(step, total=total)
+        if leaving:
+            raise tpu.Preempted(step)
     return {"total": total, "attempt": tpu.info().attempt}
 
 

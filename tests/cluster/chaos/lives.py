@@ -10,7 +10,7 @@ from typing import Any
 
 from cluster import CLONE
 from faults import Moment, Traffic
-from way import BUCKET, CLUSTER
+from way import BUCKET, CLUSTER, POOLS
 
 from prefect_tpu.infra.job import SliceJob
 from prefect_tpu.infra.storage import Storage
@@ -18,7 +18,15 @@ from prefect_tpu.infra.storage import Storage
 DRIVE = CLONE / "tests" / "programs" / "drive.py"
 LIFE_SECONDS = 200.0
 # (server, whether writes alone count, the last one there is likely to be)
-KINDS = ((CLUSTER, True, 6), (CLUSTER, True, 3), (CLUSTER, False, 30), (BUCKET, True, 12), ("", False, 80))
+KINDS = (
+    (CLUSTER, True, 6),
+    (CLUSTER, True, 3),
+    (CLUSTER, False, 30),
+    (BUCKET, True, 12),
+    (POOLS, True, 2),
+    (POOLS, False, 12),
+    ("", False, 80),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

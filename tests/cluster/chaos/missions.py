@@ -5,17 +5,21 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import container
 import psutil
 from cluster import CLONE, Cluster
+from container import Google
 from faults import Faults, Kind, Moment
 from gcs import Gcs
 from lives import Laid, Lives
+from pools import PoolWitness
 from rights import DRIVER, HOST, grant
-from way import Ends, Way, way
+from way import POOLS, PROJECT, REGION, Ends, Way, way
 from witness import Witness, left_of
 
 from prefect_tpu.infra.pods import PodSettings
@@ -25,6 +29,7 @@ from prefect_tpu.infra.storage import open_storage
 PROGRAM = CLONE / "tests" / "programs" / "ticker.py"
 IMAGE = "python-with-bucket"
 STEPS, STEP_SECONDS = 25, 0.1
+ZONE = "us-east5-a"
 GONE_SECONDS = 90.0
 LOOK_SECONDS = 0.1
 MARK = "PREFECT_TPU_ATTEMPT"  # in the environment of whatever runs for an attempt
@@ -34,7 +39,8 @@ MARK = "PREFECT_TPU_ATTEMPT"  # in the environment of whatever runs for an attem
 class Mission:
     """What kind of jobs.
 
-    servers: those that its drivers ask. prepare: makes what it needs in its namespace beside the rights.
+    servers: those that its drivers ask; with POOLS a pool is made for each attempt, and the first is taken back.
+    prepare: makes what it needs in its namespace beside the rights.
     """
 
     name: str
@@ -56,13 +62,14 @@ class Ordeal:
 class Played:
     """How it went.
 
-    made: job → the JobSets that there were. overlaps, left: what must not be.
+    made, pools: job → the JobSets and the node pools that there were. overlaps, left: what must not be.
     """
 
     results: list[dict[str, Any]]
     killed: list[Moment]
     injected: Counter[Kind]
     made: Mapping[str, set[str]]
+    pools: Mapping[str, set[str]]
     overlaps: list[str]
     left: list[str]
     story: str
@@ -84,23 +91,36 @@ def play(stage: Stage, mission: Mission, ordeal: Ordeal) -> Played:
     folder = stage.folder / name
     folder.mkdir()
     output = f"gs://{stage.gcs.new_bucket()}/jobs"
-    with stage.cluster.namespace(name):
+    with ExitStack() as running:
+        running.enter_context(stage.cluster.namespace(name))
         grant(stage.cluster, name)
         mission.prepare(stage.cluster, name)
-        ends = Ends(cluster=stage.cluster, namespace=name, account=DRIVER, gcs=stage.gcs)
-        with way(ends, folder, ordeal.faults) as path, Witness(stage.cluster.api, name) as witness:
+        google, pools = _google(stage, mission, name, running)
+        ends = Ends(cluster=stage.cluster, namespace=name, account=DRIVER, gcs=stage.gcs, google=google)
+        path = running.enter_context(way(ends, folder, ordeal.faults))
+        with Witness(stage.cluster.api, name) as witness:
             lives = _lives(stage, mission, path, output, name)
             lives.live_through(list(ordeal.moments))
-            left = _left(stage, name, output)
+            left = _left(stage, google, name, output)
     return Played(
         results=lives.results,
         killed=lives.killed,
         injected=path.traffic.injected,
         made=witness.made,
-        overlaps=witness.overlaps,
+        pools=pools.made if pools else {},
+        overlaps=witness.overlaps + (pools.overlaps if pools else []),
         left=left,
         story="\n".join(lives.told),
     )
+
+
+def _google(
+    stage: Stage, mission: Mission, namespace: str, running: ExitStack
+) -> tuple[Google | None, PoolWitness | None]:
+    if POOLS not in mission.servers:
+        return None, None
+    google = running.enter_context(container.running(machines=stage.cluster.kubelet))
+    return google, running.enter_context(PoolWitness(google, stage.cluster, namespace))
 
 
 def with_bucket(cluster: Cluster, gcs: Gcs) -> None:
@@ -110,7 +130,9 @@ def with_bucket(cluster: Cluster, gcs: Gcs) -> None:
 
 
 def _lives(stage: Stage, mission: Mission, path: Way, output: str, namespace: str) -> Lives:
-    pods = PodSettings(image=IMAGE, python="python", namespace=namespace, service_account=HOST, **mission.pods)
+    pools = {"cluster": f"gke://{PROJECT}/{REGION}/{namespace}", "zones": (ZONE,), "make_pools": True}
+    said = {**mission.pods, **(pools if POOLS in mission.servers else {})}
+    pods = PodSettings(image=IMAGE, python="python", namespace=namespace, service_account=HOST, **said)
 
     def lay_down(number: int) -> Laid:
         request = Request(
@@ -130,11 +152,12 @@ def _lives(stage: Stage, mission: Mission, path: Way, output: str, namespace: st
     return Lives(lay_down=lay_down, start=start, traffic=path.traffic, folder=stage.folder / namespace)
 
 
-def _left(stage: Stage, namespace: str, output: str) -> list[str]:
+def _left(stage: Stage, google: Google | None, namespace: str, output: str) -> list[str]:
     """What is still there when everything had time to go."""
     end = time.monotonic() + GONE_SECONDS
     while True:
-        left = [*left_of(stage.cluster.api, namespace), *map(str, processes(output))]
+        pools = [f"pool {name}" for name in google.pools] if google else []
+        left = [*left_of(stage.cluster.api, namespace), *pools, *map(str, processes(output))]
         if not left or time.monotonic() > end:
             return left
         time.sleep(LOOK_SECONDS)

@@ -1,0 +1,67 @@
+"""Which node pools live at the same time? And one slice is taken back while its first pods run."""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Callable
+
+from cluster import Cluster
+from container import Google
+from google.cloud.container_v1 import NodePool
+
+JOB, POOL = "prefect-tpu-job", "cloud.google.com/gke-nodepool"
+LOOK_SECONDS = 0.02
+GOING = (NodePool.Status.STOPPING, NodePool.Status.ERROR)
+
+
+class PoolWitness:
+    """Looks for as long as it is entered.
+
+    overlaps: what must not be, in words. made: job → its pools so far. taken: the pool that was taken back.
+    """
+
+    def __init__(self, google: Google, cluster: Cluster, namespace: str) -> None:
+        self._google, self._cluster, self._namespace = google, cluster, namespace
+        self._is_over = threading.Event()
+        self.overlaps: list[str] = []
+        self.made: dict[str, set[str]] = defaultdict(set)
+        self.taken: str | None = None
+        looks: tuple[Callable[[], None], ...] = (self._look, self._take_back)
+        self._threads = [threading.Thread(target=self._again, args=(look,), daemon=True) for look in looks]
+
+    def __enter__(self) -> PoolWitness:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _again(self, look: Callable[[], None]) -> None:
+        while not self._is_over.wait(LOOK_SECONDS):
+            look()
+
+    def _look(self) -> None:
+        alive = defaultdict(set)
+        for pool in self._google.pools.values():
+            job = pool.config.labels[JOB]
+            self.made[job].add(pool.name)
+            if pool.status not in GOING:
+                alive[job].add(pool.name)
+        both = {job: sorted(names) for job, names in alive.items() if len(names) > 1}
+        self.overlaps += [f"pools {names} of {job} live at once" for job, names in both.items()]
+
+    def _take_back(self) -> None:
+        """The slice of the first pod that runs."""
+        if self.taken is not None:
+            return
+        pods = self._cluster.api.get(f"/api/v1/namespaces/{self._namespace}/pods")["items"]
+        for pod in pods:
+            if pod["status"].get("phase") == "Running":
+                node = self._cluster.api.get(f"/api/v1/nodes/{pod['spec']['nodeName']}")
+                self.taken = node["metadata"]["labels"][POOL]
+                self._google.reclaim(self.taken)
+                return

@@ -1,0 +1,82 @@
+"""`train` with a saved cluster, whole: staged, allowed, made, run, taken back, resumed on another shape, home, gone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from cluster import Cluster
+from gcs import Gcs
+from google.cloud.container_v1 import NodePool
+from story import FIRST_CHIPS, Mission, Story, Telling
+from world import RESOURCE, ZONES, World, world
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
+
+GOAL = 0.95
+
+
+@pytest.fixture(scope="module")
+def here(cluster: Cluster, gcs: Gcs, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    with pytest.MonkeyPatch.context() as patch, world(cluster, gcs, tmp_path_factory.mktemp("world")) as made:
+        for name, value in gcs.environment.items():
+            patch.setenv(name, value)  # this process looks into the bucket
+        yield made
+        assert not made.google.errors, made.google.errors
+
+
+@pytest.fixture(scope="module")
+def story(here: World) -> Story:
+    telling = Telling(begins=lambda *_: None, line=lambda _: None, proved=lambda _: None)
+    return Mission(here, telling, "--steps", "80", "--step-seconds", "0.1").play()
+
+
+def said(story: Story, task: str) -> str:
+    return "\n".join(line.text for line in story.lines if line.task == task)
+
+
+def test_code_and_data_are_staged_first(story: Story) -> None:
+    assert next(line.task for line in story.lines if line.task not in ("", "train")) == "stage_data"
+    assert "digits" in said(story, "stage_data")
+
+
+def test_quota_is_asked_for_before_anything_is_made(story: Story, here: World) -> None:
+    assert f"{FIRST_CHIPS}" in said(story, "check_quota"), said(story, "check_quota")
+
+
+def test_the_pool_is_what_the_slice_needs(story: Story) -> None:
+    pool = story.pools[1]
+    assert (pool.config.machine_type, pool.config.spot, list(pool.locations)) == (
+        "ct6e-standard-4t", True, [ZONES[0]],
+    )  # fmt: skip
+    assert pool.placement_policy.type_ == NodePool.PlacementPolicy.Type.COMPACT
+    assert pool.placement_policy.tpu_topology == "4x4"
+
+
+@pytest.mark.parametrize(("attempt", "hosts"), [(1, 4), (2, 2)])
+def test_every_host_is_a_pod_on_a_node_of_its_own(story: Story, attempt: int, hosts: int) -> None:
+    assert len({pod["spec"]["nodeName"] for pod in story.pods[attempt]}) == hosts
+    assert {node["metadata"]["labels"]["cloud.google.com/gke-nodepool"] for node in story.nodes[attempt]} == {
+        story.pools[attempt].name
+    }
+
+
+def test_the_second_attempt_goes_on_where_the_first_had_saved(story: Story) -> None:
+    first, second = story.result["attempts"]
+    assert (first["outcome"], second["outcome"]) == ("preempted", "succeeded")
+    assert second["first_step"] == first["saved_step"] + 1 > 1
+    assert (first["zone"], first["accelerator"]) == (ZONES[0], FIRST_CHIPS)
+    assert second["accelerator"] != first["accelerator"], "the first kind is dry everywhere"
+
+
+def test_the_result_is_home(story: Story) -> None:
+    assert story.result["state"] == "succeeded"
+    assert story.result["value"]["accuracy"] > GOAL
+    assert set(story.tasks.values()) == {"Completed"}
+    assert {"provision_slice-1", "launch_training-2", "release_slice-2", "collect_results"} <= set(story.tasks)
+
+
+def test_nothing_is_left(story: Story, here: World) -> None:
+    assert story.left == []
+    made = [asked.name for asked in here.google.asked if asked.called == "nodePools.create"]
+    assert set(made) == {RESOURCE}
