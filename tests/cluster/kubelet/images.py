@@ -25,11 +25,13 @@ class Image:
 
     path: folders of programs, before the system's own.
     folders: what has to be seen of this machine for it.
+    entrypoint: what runs where the manifest names no command; its `args` come behind.
     environment: set unless the manifest says otherwise.
     """
 
     path: tuple[Path, ...] = ()
     folders: tuple[Path, ...] = ()
+    entrypoint: tuple[str, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
 
     @property

@@ -90,7 +90,7 @@ class Starter:
         container.message_file.touch()
         path = container.spec.get("terminationMessagePath", DEFAULT_MESSAGE_PATH)
         message = Mount(source=container.message_file, target=path, is_read_only=False)
-        words = [*container.spec.get("command", []), *container.spec.get("args", [])]
+        words = [*(container.spec.get("command") or image.entrypoint), *container.spec.get("args", [])]
         return Launch(
             command=[self._named(expand(word, variables)) for word in words],
             environment={name: self._named(value) for name, value in variables.items()},
