@@ -88,7 +88,8 @@ class SliceJob:
     grace: seconds that a host has to save and leave once it is told to; then it is killed.
     orphan_after: seconds after which hosts that nobody drives save and leave.
     join_timeout: seconds within which all hosts must have met.
-    provision_timeout: seconds an attempt waits for a slice before the next accelerator is tried, or the job given up.
+    provision_timeout: seconds without a slice before the job is given up; one that keeps it waiting for as long gives
+        its turn to an accelerator, cluster or zone that was not tried. One without capacity does so at once.
     deadline: seconds from the start of an attempt to its end, or None.
     stall_timeout: seconds without a step on any host before the attempt is ended, or None. Ten times as long while a
         host compiles or saves. A host counts once its program has joined or reported; one that does neither is not

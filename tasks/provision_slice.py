@@ -11,9 +11,9 @@ from prefect_tpu.tasks.reporting import logged
 
 @task(name="provision_slice", cache_policy=NO_CACHE, persist_result=False)
 def provision_slice(driving: Driving) -> str | None:
-    """The accelerator that was got; None where there is nothing to get any more."""
+    """What was got, in a person's words; None where there is nothing to get any more."""
     with logged(driving) as log:
-        accelerator = driving.provision()
-        if accelerator is not None:
-            log.info("Slice: %s", accelerator)
-        return accelerator
+        offer = driving.provision()
+        if offer is not None:
+            log.info("Slice: %s", offer)
+        return offer

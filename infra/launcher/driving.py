@@ -58,7 +58,7 @@ class Driving:
         return self._call(self.driver.next_attempt)
 
     def provision(self) -> str | None:
-        """Wait for a slice; the accelerator that was got."""
+        """Wait for a slice; what was got, in a person's words."""
         return self._call(self.driver.provision)
 
     def launch(self) -> AttemptSummary | None:

@@ -28,8 +28,8 @@ class JobStatus:
     output: the job's folder.
     state: where nobody drives, what it was when somebody last did.
     attempt: number of the newest attempt, 0 before the first.
-    accelerator, cluster, zone: of the newest attempt; before it, those of the first offer.
-    where: the place among these, as far as it tells the offer apart from the job's others; empty where it does not.
+    accelerator, cluster, zone: of the newest attempt; before it, what was asked for first.
+    where: such a place, as far as it tells the offer apart from the job's others; empty where it does not.
     steps: how many there will be, where the program has a parameter of that name.
     driver: who drives it; None where nobody does or whoever did is dead.
     waiting: what it waits for, while it has no slice.

@@ -55,8 +55,15 @@ def choose(
 def none_of(offers: Sequence[Offer], reasons: Mapping[Offer, str], kind: FailureKind, what: str = "") -> Failure:
     """That none of the offers gave a slice, with the reason of each that was asked."""
     lines = tuple(_line(named(offer, offers), reasons[offer]) for offer in offers if offer in reasons)
-    what = what or ("The job is not taken." if kind is FailureKind.REFUSED else "No slice is to be had.")
-    return replace(failure(kind, " ".join((what, *lines))), evidence=lines)
+    return replace(failure(kind, _in_one(kind, what, " ".join(lines))), evidence=lines)
+
+
+def _in_one(kind: FailureKind, what: str, reasons: str) -> str:
+    if what:
+        return f"{what} {reasons}".rstrip()
+    if kind is FailureKind.REFUSED:
+        return f"The job is not taken. {reasons}"
+    return f"No slice is to be had. {reasons}"
 
 
 def _line(name: str, reason: str) -> str:

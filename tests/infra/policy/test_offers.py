@@ -42,8 +42,8 @@ def test_a_zone_is_asked_for_only_of_clusters_of_its_region() -> None:
     assert [(o.cluster, o.zone) for o in offers_of(asked)] == [(EAST, "us-east5-b"), (CENTRAL, "us-central1-ai1a")]
 
 
-def test_an_offer_named_twice_is_one() -> None:
-    assert len(offers_of(job("v6e-16", "v6e-16", cluster="a", fallback_clusters=("a",)))) == 1
+def test_an_accelerator_named_twice_is_asked_for_once() -> None:
+    assert len(offers_of(job("v6e-16", "v6e-16", cluster="a", fallback_clusters=("b",)))) == 2
 
 
 def test_what_was_had_of_an_offer_tells_it(make_plan: Callable[..., HostPlan]) -> None:
