@@ -152,6 +152,17 @@ def test_the_cluster_is_reached_by_its_name_and_has_what_jobs_use(made: Any) -> 
     assert cluster["networking_mode"] == "VPC_NATIVE" and len(cluster["ip_allocation_policy"]) == 1
 
 
+def test_the_settings_on_the_page_make_the_pools_that_it_speaks_of(terraform: Any, tmp_path: Path) -> None:
+    page = (FOLDER.parents[2] / "docs/how-to/cluster.md").read_text()
+    settings = re.search(r"mine\.auto\.tfvars <<'END'\n(.*?)^END$", page, flags=re.DOTALL | re.MULTILINE)
+    assert settings
+    changed = terraform.other(tmp_path / "page")
+    (changed.folder / "mine.auto.tfvars").write_text(settings[1])
+    made = changed.apply()
+    pools = {one["name"]: one["autoscaling"][0]["max_node_count"] for one in made.of("google_container_node_pool")}
+    assert pools == {"cpu": 4, "v6e-16": 4, "v6e-8": 2}
+
+
 def test_its_names_put_into_the_manifests_leave_none_of_ours(made: Any) -> None:
     manifests = "".join(path.read_text() for path in sorted(FOLDER.parent.glob("*.yaml")))
     told = "\n".join(line for line in manifests.splitlines() if not line.lstrip().startswith("#"))
