@@ -30,6 +30,7 @@ class Wanted:
     """One slice of an accelerator for a job, in a pool of its own."""
 
     accelerator: str
+    job: str = "digits"
 
     @cached_property
     def shape(self) -> Slice:
@@ -38,7 +39,7 @@ class Wanted:
     @cached_property
     def wish(self) -> PoolWish:
         tried = pool_names.Try(
-            job="digits", attempt=1, output="gs://bucket/jobs/digits", accelerator=self.accelerator, zone=ZONE
+            job=self.job, attempt=1, output="gs://bucket/jobs/digits", accelerator=self.accelerator, zone=ZONE
         )
         return PoolWish(
             name=tried.name(0),
@@ -81,7 +82,7 @@ class Wanted:
     @cached_property
     def plan(self) -> PodPlan:
         own = {"accelerator": self.accelerator, "hosts": self.shape.hosts, "zone": ZONE, "pools": (self.wish.name,)}
-        return replace(_PLAN, shape=self.shape, hosts=replace(_PLAN.hosts, **own))
+        return replace(_PLAN, shape=self.shape, hosts=replace(_PLAN.hosts, job=self.job, **own))
 
     @cached_property
     def jobset(self) -> dict[str, Any]:
@@ -90,11 +91,12 @@ class Wanted:
     @property
     def pod(self) -> dict[str, Any]:
         """What each host's pod is made of."""
-        template: dict[str, Any] = self.job["template"]
+        template: dict[str, Any] = self.slice["template"]
         return template
 
     @property
-    def job(self) -> dict[str, Any]:
+    def slice(self) -> dict[str, Any]:
+        """What each slice's Job is made of."""
         found: dict[str, Any] = self.jobset["spec"]["replicatedJobs"][0]["template"]["spec"]
         return found
 

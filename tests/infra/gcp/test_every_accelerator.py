@@ -30,7 +30,7 @@ def test_the_pool_has_the_hosts_and_the_nodes_have_the_chips(capacity: str) -> N
     for one in wanted(capacity):
         most = max(one.pool.initial_node_count, one.pool.autoscaling.max_node_count)
         chips = int(one.node["status"]["allocatable"][_resource(one)])
-        if (most, chips) != (one.shape.hosts, one.shape.chips_per_host) or most != one.job["completions"]:
+        if (most, chips) != (one.shape.hosts, one.shape.chips_per_host) or most != one.slice["completions"]:
             wrong.append((one.accelerator, most, chips))
     assert wrong == []
 
