@@ -17,10 +17,12 @@ from prefect_tpu.infra.gcp.google_api import CLOUD_QUOTAS, MONITORING, GoogleApi
 from prefect_tpu.infra.gcp.quota_limits import FAMILY, Listing, ask_listing, limit_in, locations_of
 from prefect_tpu.infra.gcp.quota_table import SERVICE, Quota, Quotas, ways
 from prefect_tpu.infra.gcp.quota_usage import ask_series, used_of
-from prefect_tpu.infra.policy.quota import Allowance, Fit, Ruling, best, cannot_tell, judge
+from prefect_tpu.infra.policy.quota import Allowance, Fit, Ruling, best, cannot_tell, for_now, judge
 from prefect_tpu.infra.zones import region_of
 
 PAGE = "https://console.cloud.google.com/iam-admin/quotas"
+# https://cloud.google.com/compute/docs/instances/create-use-spot says it of processors, GPUs and disks (2026-11-28).
+STANDARD_INSTEAD = "whether spot takes of the standard quota then is not known of TPUs"
 T = TypeVar("T")
 
 
@@ -103,14 +105,14 @@ async def _in_place(need: Need, quota: Quota, listing: Listing, place: str) -> R
         look=_page(need),
     )
     if limit is None or limit < need.chips or limit == inf:
-        return judge(need.chips, allowed)
+        return _judged(need, allowed)
     asked = partial(ask_series, need.project, listing.metric, place, need.use_seconds)
     series = await _told(asked, MONITORING, need, need.use_seconds)
     if isinstance(series, Ruling):
-        return judge(need.chips, replace(allowed, unknown=series.said, look=series.advice))
+        return _judged(need, replace(allowed, unknown=series.said, look=series.advice))
     used = used_of(series or (), quota)
     more = _more(need, quota, listing, place, used or 0.0)
-    return judge(need.chips, replace(allowed, used=used, more=more, unknown="Cloud Monitoring has no point of it"))
+    return _judged(need, replace(allowed, used=used, more=more, unknown="Cloud Monitoring has no point of it"))
 
 
 def _somewhere(need: Need, quota: Quota, listing: Listing) -> Ruling:
@@ -121,7 +123,13 @@ def _somewhere(need: Need, quota: Quota, listing: Listing) -> Ruling:
         said = f"{_name(need, quota)} counts by zone, and where in {need.region} the nodes will be is left open"
         return cannot_tell(said, "Name a zone.")
     zone, most = max(limits.items(), key=lambda item: item[1] or 0.0)
-    return judge(need.chips, Allowance(what=what, unit="chips", limit=most, more=_more(need, quota, listing, zone)))
+    return _judged(need, Allowance(what=what, unit="chips", limit=most, more=_more(need, quota, listing, zone)))
+
+
+def _judged(need: Need, allowance: Allowance) -> Ruling:
+    """Without any preemptible quota, spot machines take of the standard one; Google says it, but not of TPUs."""
+    ruling = judge(need.chips, allowance)
+    return for_now((ruling,), STANDARD_INSTEAD)[0] if need.capacity == "spot" and allowance.limit == 0 else ruling
 
 
 async def _told(ask: Callable[[], T], api: GoogleApi, need: Need, seconds: float) -> T | Ruling | None:

@@ -112,6 +112,16 @@ def test_spot_has_a_quota_of_its_own(google_quotas: CloudQuotas, google_usage: M
     assert found.fit is Fit.FITS and "has 536 of 1536 (1000 used)" in found.said
 
 
+@pytest.mark.parametrize(("limit", "is_for_good"), [(0, False), (8, True)])
+def test_spot_without_any_quota_of_its_own_may_take_of_the_standard_one(
+    google_quotas: CloudQuotas, limit: int, is_for_good: bool
+) -> None:
+    google_quotas.grant(SPOT_REGION, limit, region=HERE)
+    found = one("v6e-16:spot")
+    assert (found.fit, found.is_for_good) == (Fit.DOES_NOT, is_for_good)
+    assert found.said.endswith("is not known of TPUs") is not is_for_good
+
+
 @pytest.mark.parametrize(("region", "zone", "fits"), [(64, 64, True), (0, 64, False), (64, 0, False), (0, 0, False)])
 def test_region_and_zone_both_count(
     google_quotas: CloudQuotas, google_usage: Monitoring, region: int, zone: int, fits: bool
@@ -127,7 +137,7 @@ def test_region_and_zone_both_count(
 def test_without_a_zone_a_quota_by_zone_only_says_no_where_all_zones_do(google_quotas: CloudQuotas) -> None:
     quota = "PREEMPTIBLE-TPU-V5P-per-project-zone"
     found = one("v5p-32:spot", location=HERE)
-    assert found.is_for_good and f"{quota} of project research in every zone of us-east5" in found.said
+    assert found.fit is Fit.DOES_NOT and f"{quota} of project research in every zone of us-east5" in found.said
     google_quotas.grant(quota, 8, zone="us-east5-a")
     assert "the limit is 8" in one("v5p-32:spot", location=HERE).said
     google_quotas.grant(quota, 16, zone="us-east5-a")
