@@ -23,7 +23,7 @@ from prefect_tpu.infra.gcp.google_api import GoogleApi, address_of, answered, cr
 from prefect_tpu.infra.gcp.patience import Patience, persevere
 from prefect_tpu.infra.gcp.pool_errors import PoolFailure, Said, Trouble, trouble_of
 from prefect_tpu.infra.gcp.pool_facts import ClusterPools, read_operation, read_pool
-from prefect_tpu.infra.gcp.pool_rate import GATES
+from prefect_tpu.infra.gcp.pool_rate import GATES, Gates
 
 if TYPE_CHECKING:
     from google.cloud.container_v1 import ClusterManagerClient
@@ -57,10 +57,11 @@ class PoolsError(PlatformError):
 
 
 class NodePools:
-    """The node pools of one cluster."""
+    """The node pools of one cluster. gates: through which changes of them go, of the whole process by default."""
 
-    def __init__(self, cluster: GkeCluster, patience: Patience | None = None) -> None:
-        self.cluster, self._patience = cluster, patience or Patience(retry=10.0)
+    def __init__(self, cluster: GkeCluster, patience: Patience | None = None, gates: Gates = GATES) -> None:
+        self.cluster, self._gates = cluster, gates
+        self._patience = patience or Patience(retry=10.0)
 
     async def look(self) -> ClusterPools:
         """All pools and operations.
@@ -118,7 +119,7 @@ class NodePools:
 
     async def _change(self, ask: Callable[..., object], *, has_topology: bool = False) -> PoolFailure | None:
         def with_turn(client: ClusterManagerClient, **how: Any) -> object:
-            with GATES.change(self.cluster):
+            with self._gates.change(self.cluster):
                 return ask(client, **how)
 
         try:

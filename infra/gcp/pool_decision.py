@@ -192,7 +192,7 @@ def _in_the_making(making: PoolState, states: Sequence[PoolState], now: float) -
 
 
 def _doing(operation: Operation, now: float) -> str:
-    doing = _DOING.get(operation.kind, operation.kind.lower().replace("_", " "))
+    doing = _DOING.get(operation.kind, f"busy ({operation.kind.lower().replace('_', ' ')})")
     what = f" node pool {operation.pool!r}" if operation.pool else ""
     return f"{doing}{what}{_for(operation.began, now)}"
 
