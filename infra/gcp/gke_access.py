@@ -24,7 +24,8 @@ from prefect_tpu.infra.gcp.patience import Patience, persevere
 
 OVERRIDE = "CLOUDSDK_API_ENDPOINT_OVERRIDES_CONTAINER"  # gcloud's own name for it
 _CONTAINER_API = "https://container.googleapis.com/"
-_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
+# By the second a cluster knows a service account by its email address, as roles name it, and not by a number.
+_SCOPES = ("https://www.googleapis.com/auth/cloud-platform", "https://www.googleapis.com/auth/userinfo.email")
 
 
 async def reach_gke(cluster: GkeCluster, name: str) -> Access:
@@ -87,7 +88,7 @@ class GoogleToken:
     async def find(cls) -> GoogleToken:
         """The credentials of this machine. Raises `UsageError` where there are none."""
         try:
-            credentials, _ = await asyncio.to_thread(google.auth.default, scopes=[_SCOPE])
+            credentials, _ = await asyncio.to_thread(google.auth.default, scopes=_SCOPES)
         except google.auth.exceptions.GoogleAuthError as exc:
             raise UsageError(
                 f"There are no usable Google credentials: {exc} Run `gcloud auth application-default login`, set"

@@ -44,6 +44,8 @@ class Scripted:
     async def handle(self, request: web.Request) -> web.StreamResponse:
         is_json = request.content_type == "application/json" and request.method != "GET"
         body = json.loads(await request.text() or "null") if is_json else None
+        if request.content_type == "application/x-www-form-urlencoded":
+            body = dict(await request.post())
         self.requests.append((request.method, request.path, dict(request.query), body))
         self.tokens.append(request.headers.get("Authorization"))
         answers = self._answers.get((request.method, request.path))

@@ -105,6 +105,18 @@ async def test_a_cluster_is_found_and_trusted(google: Any, api: Any, certificate
 
 
 @pytest.mark.anyio
+async def test_a_token_tells_the_address_that_roles_are_bound_to(google: Any, api: Any, certificate: Path) -> None:
+    """Without the scope for it, a cluster knows a service account by a number."""
+    google.on("GET", DESCRIBED, google.json(described(api, certificate)))
+    async with Kubernetes(CLUSTER):
+        pass
+    ((_, asked),) = google.asked("POST", "/token")
+    claims = asked["assertion"].split(".")[1]
+    scopes = json.loads(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))["scope"].split()
+    assert "https://www.googleapis.com/auth/userinfo.email" in scopes
+
+
+@pytest.mark.anyio
 async def test_a_token_is_renewed_before_it_expires(google: Any, api: Any, certificate: Path) -> None:
     give_tokens(google, lives=60)
     google.on("GET", DESCRIBED, google.json(described(api, certificate)))
