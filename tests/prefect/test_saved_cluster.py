@@ -30,6 +30,22 @@ async def in_a_notebook():
     show(cluster="block:my-cluster", name="a")
 asyncio.run(in_a_notebook())
 """
+FALL_BACK = """
+from prefect_tpu.blocks import GKECluster
+from prefect_tpu.flows.asking import ask
+from prefect_tpu.infra.errors import UsageError
+GKECluster(image="trainer:1").save("at-hand", overwrite=True)
+def clusters(*others):
+    options = {"arguments": ["1"], "name": "a", "image": "i", "output": "file:///jobs", "cluster": "first"}
+    asked = ask("train", "sleep", "v6e-16", {**options, "pods": {"fallback_clusters": list(others)}})
+    pods = asked.request.settings["pods"]
+    print(pods.cluster, *pods.fallback_clusters, pods.image, pods.namespace)
+clusters("second", "block:my-cluster")
+try:
+    clusters("block:at-hand")
+except UsageError as exc:
+    print(exc)
+"""
 MISSING = """
 from prefect_tpu.flows.asking import ask
 ask("train", "sleep", "v6e-16", {"cluster": "block:no-such"})
@@ -78,6 +94,14 @@ def test_a_python_call_takes_what_the_block_says_and_its_own_words_count_more(se
     assert done.returncode == 0, done.stderr
     plain = f"file:///jobs {saved} ml trainer:1 tpus"
     assert done.stdout.splitlines() == [plain, f"file:///other {saved} ml trainer:2 mine", plain]
+
+
+def test_of_one_that_is_only_fallen_back_on_the_address_alone_is_taken(server: Server, saved: str) -> None:
+    done = python(server, FALL_BACK)
+    assert done.returncode == 0, done.stderr
+    told, refused = done.stdout.splitlines()
+    assert told == f"first second {saved} i default"
+    assert refused.startswith("The saved cluster 'at-hand' names no cluster, so it cannot be fallen back on")
 
 
 def test_a_block_that_is_not_there_is_named(server: Server) -> None:
