@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from container_pools import Machines, NoMachines, Pool, Pools
+from container_pools import IsAwaited, Machines, NoMachines, Pool, Pools
 from container_server import Request, Server, Trouble
 from container_world import Dry, Failure, World
 from google.cloud.container_v1 import Cluster, NodePool
@@ -84,10 +84,9 @@ class Google:
             self._pools.clusters[name] = cluster
 
     def add_pool(self, cluster: str, pool: NodePool) -> None:
-        """A pool that is there without anybody having asked us: somebody else's, or in ERROR."""
-        name = f"{cluster}/nodePools/{pool.name}"
+        """A pool that is there without anybody having asked us: somebody else's, or in ERROR; RUNNING it has nodes."""
         with self._pools.clock.lock:
-            self._pools.all[name] = Pool(name=name, message=pool)
+            self._pools.put(cluster, pool)
 
     def dry(self, **where: Any) -> Dry:
         """No capacity; see `Dry`. End it by `wet`."""
@@ -140,7 +139,16 @@ class Google:
 
 
 @contextmanager
-def running(machines: Machines | None = None, world: World | None = None, port: int = 0) -> Iterator[Google]:
-    """The fake; gone at the end."""
-    with Server(Pools(world or World(), machines or NoMachines()), port) as server:
+def running(
+    machines: Machines | None = None,
+    world: World | None = None,
+    port: int = 0,
+    is_awaited: IsAwaited = lambda node: True,
+) -> Iterator[Google]:
+    """The fake; gone at the end.
+
+    is_awaited: whether a pod waits for a node such as this; pools that are autoscaled begin without nodes, and get them
+    once one does.
+    """
+    with Server(Pools(world or World(), machines or NoMachines(), is_awaited), port) as server:
         yield Google(server)

@@ -32,6 +32,9 @@ class Machines(Protocol):
         """They are taken back, after a notice."""
 
 
+IsAwaited = Callable[[Node], bool]  # whether a pod waits for such a node, as an autoscaler asks; it may take its time
+
+
 class NoMachines:
     """Pools without nodes, for tests that have no Kubernetes."""
 
@@ -70,8 +73,8 @@ class Pool:
 class Pools:
     """All pools of all clusters. Whoever asks holds the clock's lock."""
 
-    def __init__(self, world: World, machines: Machines) -> None:
-        self.world, self._machines = world, machines
+    def __init__(self, world: World, machines: Machines, is_awaited: IsAwaited) -> None:
+        self.world, self._machines, self._is_awaited = world, machines, is_awaited
         self.clock = Clock()
         self.operations = Operations(self.clock, world)
         self.clusters: dict[str, Cluster] = {}
@@ -99,6 +102,14 @@ class Pools:
         if name not in self.clusters:
             raise not_found(name)
         return self.clusters[name]
+
+    def put(self, cluster: str, message: NodePool) -> None:
+        """A pool that is there without a request of anybody's."""
+        name = f"{cluster}/nodePools/{message.name}"
+        pool = self.all[name] = Pool(name=name, message=message, size=wanted(message))
+        message.locations = message.locations or self._cluster(cluster).locations
+        if message.status == Status.RUNNING:
+            self._serve(pool)
 
     # What is asked for
 
@@ -168,10 +179,7 @@ class Pools:
         if lack:
             pool.fail(lack)
             return lack
-        pool.message.status = Status.RUNNING
-        self._grow(pool)
-        if not pool.size and pool.message.autoscaling.enabled:
-            self.clock.after(self.world.delays.repair, lambda: self._scale_up(pool))
+        self._serve(pool)
         return None
 
     def _deleted(self, name: str) -> None:
@@ -190,16 +198,34 @@ class Pools:
         self._grow(pool)
         return None
 
-    def _scale_up(self, pool: Pool) -> None:
-        """Google's autoscaler: an empty pool gets its nodes once there is capacity, all at once."""
-        if self.all.get(pool.name) is not pool or pool.size or pool.message.status != Status.RUNNING:
-            return
-        if self._lack(pool):
-            self.clock.after(self.world.delays.repair, lambda: self._scale_up(pool))
-            return
-        scaling = pool.message.autoscaling
-        pool.size = int(scaling.max_node_count or scaling.total_max_node_count)
+    def _serve(self, pool: Pool) -> None:
+        pool.message.status = Status.RUNNING
         self._grow(pool)
+        if pool.message.autoscaling.enabled and not pool.size:
+            self._look(pool)
+
+    def _look(self, pool: Pool) -> None:
+        """Google's autoscaler looks whether pods wait for nodes of an empty pool."""
+        if self._is(pool, Status.RUNNING) and not pool.size:
+            (node,) = nodes(pool.message, pool.project, pool.cluster.rpartition("/")[2], 1)
+            self.clock.soon(self._scale_up, pool, node)
+
+    def _scale_up(self, pool: Pool, node: Node) -> None:
+        """It gets all of its nodes at once, once pods wait for them and there is capacity."""
+        is_awaited = self._is_awaited(node)
+        with self.clock.lock:
+            if not self._is(pool, Status.RUNNING) or pool.size:
+                return
+            if is_awaited and not self._lack(pool):
+                scaling = pool.message.autoscaling
+                pool.size = int(scaling.max_node_count or scaling.total_max_node_count)
+                self._grow(pool)
+            else:
+                self.clock.after(self.world.delays.repair, lambda: self._look(pool))
+
+    def _is(self, pool: Pool, status: NodePool.Status) -> bool:
+        """Whether it is still there, and so."""
+        return self.all.get(pool.name) is pool and pool.message.status == status
 
     def reclaim(self, name: str) -> None:
         """Machines are taken back: the slice goes as a whole, and is made again once there is capacity."""
@@ -211,7 +237,7 @@ class Pools:
         self.clock.after(self.world.delays.repair, lambda: self._repair(pool, until))
 
     def _repair(self, pool: Pool, until: float) -> None:
-        if self.all.get(pool.name) is not pool or pool.message.status != Status.RECONCILING:
+        if not self._is(pool, Status.RECONCILING):
             return
         lack = self._lack(pool)
         if lack is None:
@@ -228,7 +254,7 @@ class Pools:
 
     def _add(self, pool: Pool) -> None:
         missing = pool.size - len(pool.nodes)
-        if self.all.get(pool.name) is not pool or pool.message.status != Status.RUNNING or missing < 1:
+        if not self._is(pool, Status.RUNNING) or missing < 1:
             return
         made = nodes(pool.message, pool.project, pool.cluster.rpartition("/")[2], missing)
         pool.nodes += [str(node["metadata"]["name"]) for node in made]

@@ -329,6 +329,28 @@ def test_flex_start_is_empty_until_there_is_capacity(
     wait_until(lambda: len(machines.there) == 4, "all nodes at once")
 
 
+def test_a_pool_that_is_autoscaled_gets_its_nodes_once_a_pod_waits_for_them(
+    machines: Machines, wait_until: Wait
+) -> None:
+    asked: list[str] = []
+    are_pods_there = False
+
+    def is_awaited(node: dict[str, Any]) -> bool:
+        asked.append(node["metadata"]["labels"]["cloud.google.com/gke-nodepool"])
+        return are_pods_there
+
+    world = World(delays=Delays(pending=0, nodes=0, repair=0))
+    scaling = {"enabled": True, "max_node_count": 4}
+    with container.running(machines, world, is_awaited=is_awaited) as google:
+        google.add_cluster(CLUSTER)
+        google.add_pool(CLUSTER, _pool(status=Status.RUNNING, initial_node_count=0, autoscaling=scaling))
+        wait_until(lambda: len(asked) > 1, "the autoscaler's second look")
+        assert not machines.there
+        are_pods_there = True
+        wait_until(lambda: len(machines.there) == 4, "all nodes at once")
+    assert set(asked) == {"pool"}
+
+
 def test_a_pool_is_resized(
     google: container.Google, client: ClusterManagerClient, over: Any, machines: Machines, wait_until: Wait
 ) -> None:
@@ -381,8 +403,9 @@ def test_operations_are_listed_by_place(google: container.Google, client: Cluste
 
 
 def test_somebody_elses_pool_is_there_without_an_operation(
-    google: container.Google, client: ClusterManagerClient
+    google: container.Google, client: ClusterManagerClient, machines: Machines, wait_until: Wait
 ) -> None:
     google.add_pool(CLUSTER, _pool(status=Status.RUNNING))
+    wait_until(lambda: len(machines.there) == 4, "its nodes")
     assert client.get_node_pool(name=NAME).status == Status.RUNNING
     assert not client.list_operations(parent=PLACE).operations
