@@ -31,7 +31,7 @@ from prefect_tpu.infra.backends.jobset_watch import Watching
 from prefect_tpu.infra.checks import Look
 from prefect_tpu.infra.contract import Env
 from prefect_tpu.infra.errors import UsageError
-from prefect_tpu.infra.gcp.contradictions import contradiction, contradiction_of_places
+from prefect_tpu.infra.gcp.contradictions import contradiction, contradiction_of_places, zones_to_name
 from prefect_tpu.infra.gcp.kubernetes import Kubernetes
 from prefect_tpu.infra.gcp.placement import zone_label
 from prefect_tpu.infra.job import SliceJob
@@ -82,7 +82,7 @@ class JobSetBackend:
             shape = resolve(name, dialect=job.dialect)
             if why := jobset_checks.unknown_to_gke(name, shape) or contradiction(name, shape, pods):
                 raise UsageError(why)
-        if why := contradiction_of_places(pods):
+        if why := contradiction_of_places(pods) or zones_to_name(pods):
             raise UsageError(why)
 
     def checks(self, output: str) -> Mapping[str, Look]:

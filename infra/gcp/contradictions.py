@@ -44,3 +44,14 @@ def contradiction_of_places(pods: PodSettings) -> str | None:
                 " or leave make_pools out."
             )
     return None
+
+
+def zones_to_name(pods: PodSettings) -> str | None:
+    """That pools cannot be made before somebody names zones: a cluster of a region has several."""
+    if not pods.make_pools or pods.zones:
+        return None
+    for cluster in (pods.cluster, *pods.fallback_clusters):
+        location = location_of(cluster)
+        if location is not None and location == region_of(location):
+            return f"A node pool is made in one zone, and cluster {cluster} has a region: name zones of it (--zone)."
+    return None

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from prefect_tpu.infra.accelerators import resolve
-from prefect_tpu.infra.gcp.contradictions import contradiction, contradiction_of_places
+from prefect_tpu.infra.gcp.contradictions import contradiction, contradiction_of_places, zones_to_name
 from prefect_tpu.infra.gcp.placement import ZONE
 from prefect_tpu.infra.pods import PodSettings
 from tests.infra.gcp.golden_plans import GOLDEN, pod_plan
@@ -53,7 +53,10 @@ def of_places(**pods: Any) -> str | None:
         ),
         ({"make_pools": True}, "no cluster is named: name it as gke://project/location/cluster"),
         ({"make_pools": True, "cluster": "training"}, "cluster 'training' is not known to be Google's"),
-        ({"make_pools": True, "cluster": EAST, "fallback_clusters": ("training",)}, "cluster 'training' is not known"),
+        (
+            {"make_pools": True, "cluster": CENTRAL, "fallback_clusters": ("training",)},
+            "cluster 'training' is not known",
+        ),
     ],
 )
 def test_places_that_contradict_each_other(pods: dict[str, Any], says: str) -> None:
@@ -65,6 +68,13 @@ def test_places_that_fit() -> None:
     assert of_places(node_selector={ZONE: "us-east5-b"}) is None
     both = {"cluster": EAST, "fallback_clusters": (CENTRAL,), "zones": ("us-central1-ai1a", "us-east5-b")}
     assert of_places(**both) is None and of_places(**both, make_pools=True) is None
+
+
+def test_pools_of_a_cluster_that_has_a_region_need_zones() -> None:
+    pools = {"image": "python", "make_pools": True, "fallback_clusters": (EAST,), "cluster": CENTRAL}
+    assert f"cluster {EAST} has a region: name zones of it" in (zones_to_name(PodSettings(**pools)) or "")
+    for fits in ({"zones": ("us-east5-a",)}, {"fallback_clusters": ()}, {"make_pools": False}):
+        assert zones_to_name(PodSettings(**{**pools, **fits})) is None
 
 
 def test_what_fits() -> None:
