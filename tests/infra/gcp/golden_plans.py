@@ -15,6 +15,7 @@ from prefect_tpu.infra import layout
 from prefect_tpu.infra.accelerators import resolve
 from prefect_tpu.infra.gcp import lifetimes, manifests, names
 from prefect_tpu.infra.gcp.pod_plan import PodPlan
+from prefect_tpu.infra.gcp.pool_names import Try, pool_names
 from prefect_tpu.infra.job import Program
 from prefect_tpu.infra.plan import HostPlan
 from prefect_tpu.infra.pods import PodSettings
@@ -22,6 +23,7 @@ from prefect_tpu.infra.pods import PodSettings
 FOLDER = Path(__file__).parent / "golden"
 ARCHIVE = b"what hosts run"
 IMAGE = "europe-docker.pkg.dev/project/images/train:1"
+IN_OWN_POOLS = {"cluster": "gke://project/us-east5/trainer", "zones": ("us-east5-b",), "make_pools": True}
 JAX_PLATFORMS = {"tpu": "tpu", "gpu": "cuda", "cpu": "cpu"}
 
 
@@ -68,6 +70,9 @@ GOLDEN = {
     "queued-provisioning": Golden(accelerator="v5e-16:queue", pods={"provisioning_request": "digits-request"}),
     "kueue": Golden(accelerator="v6e-16", pods={"queue": "tpus", "priority_class": "high"}),
     "in-a-zone": Golden(accelerator="v6e-16:spot", pods={"zones": ("us-east5-b",)}),
+    "in-a-pool-of-its-own": Golden(accelerator="v6e-16:spot", pods=IN_OWN_POOLS),
+    "in-pools-of-its-own": Golden(accelerator="v6e-16", slices=2, pods=IN_OWN_POOLS),
+    "in-a-pool-of-its-own-hosts": Golden(accelerator="v6e-8", slices=2, pods=IN_OWN_POOLS),
     "after-a-lost-pool": Golden(accelerator="v6e-16", attempt=3, avoid=("pool-a", "pool-c")),
     "one-gpu": Golden(accelerator="l4"),
     "eight-gpus": Golden(accelerator="h100x8:spot", grace=8.0),
@@ -109,6 +114,19 @@ GOLDEN = {
 }
 
 
+def _own_pools(golden: Golden, pods: PodSettings) -> tuple[str, ...]:
+    if not pods.make_pools:
+        return ()
+    tried = Try(
+        job=golden.job,
+        attempt=golden.attempt,
+        output=f"gs://bucket/jobs/{golden.job}",
+        accelerator=golden.accelerator,
+        zone=pods.zones[0],
+    )
+    return pool_names(tried, resolve(golden.accelerator), golden.slices)
+
+
 def pod_plan(golden: Golden) -> PodPlan:
     shape = resolve(golden.accelerator)
     output = f"gs://bucket/jobs/{golden.job}"
@@ -124,6 +142,7 @@ def pod_plan(golden: Golden) -> PodPlan:
         cluster=pods.cluster,
         namespace=pods.namespace,
         zone=next(iter(pods.zones), None),
+        pools=_own_pools(golden, pods),
         scratch=names.SCRATCH_FOLDER,
         devices_per_host=shape.devices_per_host,
         platform=JAX_PLATFORMS[shape.platform],
