@@ -44,6 +44,7 @@ class PodFacts:
     disruption: why the platform ended it, where it says so.
     unschedulable: why the scheduler has no node for it.
     evicted: the pod's own reason, which a kubelet gives when it ends a pod.
+    unsteady: with helpers, which container beside its own does not stay up, and what it said at its last end.
     deleted_at: when its deletion was asked for, in the API server's seconds since the epoch.
     """
 
@@ -61,6 +62,7 @@ class PodFacts:
     disruption: Said | None = None
     unschedulable: str = ""
     evicted: Said | None = None
+    unsteady: Said | None = None
     container: ContainerFacts = field(default_factory=ContainerFacts)
 
     @property

@@ -31,6 +31,7 @@ _ACTIVE_MAINTENANCE = "cloud.google.com/active-node-maintenance"
 _IMPENDING_END = "cloud.google.com/impending-node-termination"
 _UNREACHABLE = "node.kubernetes.io/unreachable"
 _BEHIND_OTHERS = "PodInitializing"
+_MOST_RESTARTS = 3  # of a container beside the others: less may be a fault that passes
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _CHIPS = frozenset({TPU, GPU})
 _PLACED_BY_TAINT = frozenset({"NoSchedule", "NoExecute"})
@@ -85,6 +86,7 @@ def read_pod(found: Object, hosts_per_slice: int, helpers: Helpers | None = None
         disruption=conditions.get("DisruptionTarget"),
         unschedulable=placed.get("message", "") if placed.get("status") == "False" else "",
         evicted=Said(reason=status["reason"], message=status.get("message", "")) if status.get("reason") else None,
+        unsteady=_read_unsteady(found["spec"], status) if helpers else None,
         container=_read_container(status),
     )
 
@@ -240,6 +242,17 @@ def _waiting_before(status: Object) -> Iterator[Object]:
         state: Object = container.get("state") or {}
         if (state.get("waiting") or {}).get("reason") not in (None, _BEHIND_OTHERS):
             yield state
+
+
+def _read_unsteady(spec: Object, status: Object) -> Said | None:
+    """Of the containers that run beside the others, and are started again whenever they end."""
+    beside = {one["name"] for one in spec.get("initContainers") or () if one.get("restartPolicy") == "Always"}
+    for found in status.get("initContainerStatuses") or ():
+        if found["name"] in beside and found.get("restartCount", 0) >= _MOST_RESTARTS:
+            ended = (found.get("lastState") or {}).get("terminated") or {}
+            said = " ".join(str(ended.get("message") or "").split())
+            return Said(reason=found["name"], message=said or f"exit code {ended.get('exitCode')}")
+    return None
 
 
 def _deletion_asked(metadata: Object) -> float | None:

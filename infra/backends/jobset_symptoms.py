@@ -91,6 +91,8 @@ def _of_pod(facts: Facts, pod: PodFacts) -> Iterator[Symptom]:
     node, name = facts.node(pod), facts.called(pod.host).capitalize()
     if not facts.spare and (silent := _silent(facts, pod, node)) is not None:
         yield silent
+    if pod.unsteady is not None:
+        yield _unsteady(facts, pod, pod.unsteady)
     if (waiting := pod.container.waiting) is None:
         return
     patience = {**_NEVER_PULLED, **_PULL}.get(waiting.reason)
@@ -103,6 +105,14 @@ def _of_pod(facts: Facts, pod: PodFacts) -> Iterator[Symptom]:
     if (said := unmounted(facts, pod)) is not None:
         message = f"{name}'s volumes cannot be laid down ({said})."
         yield Symptom(about="volume", cause=Cause(kind=FailureKind.REFUSED, message=message), bearable=MOUNT_SECONDS)
+
+
+def _unsteady(facts: Facts, pod: PodFacts, said: Said) -> Symptom:
+    """What never ran was not right; what ran once may again, in the next attempt."""
+    output = facts.outputs.get(pod.host)
+    kind = FailureKind.HOST_LOST if output and output.progress.joined else FailureKind.REFUSED
+    message = f"{facts.called(pod.host).capitalize()}'s container {said.reason} does not stay up: {said.message}"
+    return Symptom(about=f"container {said.reason}", cause=Cause(kind=kind, message=message))
 
 
 def unmounted(facts: Facts, pod: PodFacts) -> Said | None:

@@ -33,7 +33,7 @@ SIGNS = (
     r"NCCL.*(remote|unhandled system error)",
 )
 # With Pathways, what JAX says where a slice is lost. By these words Pathways' own tools know it.
-WORKER_SIGNS = (*SIGNS, r"\bDATA_LOSS\b", r"\bDEADLINE_EXCEEDED\b", r"\bNOT_FOUND\b", r"\bINTERNAL\b")
+WORKER_SIGNS = (r"\bDATA_LOSS\b", r"\bDEADLINE_EXCEEDED\b", r"\bNOT_FOUND\b", r"\bINTERNAL\b")
 _JAX_TYPES = frozenset({"JaxRuntimeError", "XlaRuntimeError"})
 _SIGN = re.compile("|".join(f"(?:{sign})" for sign in SIGNS), re.DOTALL)
 _WORKER_SIGN = re.compile("|".join(f"(?:{sign})" for sign in WORKER_SIGNS), re.DOTALL)
@@ -46,7 +46,8 @@ def is_lost_peer(error: BaseException) -> bool:
 
 def is_lost_worker(error: BaseException) -> bool:
     """Whether the error, or one that led to it, tells that a worker of Pathways, its proxy or its manager has ended."""
-    return any(is_worker_sign(type(link).__name__, message(link)) for link in chain(error))
+    told = any(is_worker_sign(type(link).__name__, message(link)) for link in chain(error))
+    return told or is_lost_peer(error)
 
 
 def chain(error: BaseException) -> Iterator[BaseException]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
 from cluster import Cluster
 
 from prefect_tpu.infra.gcp.kubernetes import Kubernetes
+from tests.infra.gcp import golden_pathways
 from tests.infra.gcp.golden_plans import GOLDEN, objects
 
 pytestmark = pytest.mark.cluster
@@ -33,14 +34,15 @@ def what_manifests_name(cluster: Cluster) -> None:
 async def test_every_golden_manifest_is_taken(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBECONFIG", str(cluster.kubeconfig))
     async with Kubernetes() as client:
-        for name, golden in GOLDEN.items():
-            config_map, jobset = objects(golden)
+        pathways = {f"pathways {name}": golden_pathways.objects(golden) for name, golden in golden_pathways.GOLDEN.items()}
+        for name, made in ({name: objects(golden) for name, golden in GOLDEN.items()} | pathways).items():
+            config_map, jobset = made
             await client.dry_run(config_map)
             taken = await client.dry_run(jobset)
             assert said_of(jobset, taken) == jobset, name  # nothing was dropped as unknown, nothing changed
-            for made in what_becomes_of(jobset):
-                taken = await client.dry_run(made)
-                assert said_of(made, taken) == made, name
+            for becomes in what_becomes_of(jobset):
+                taken = await client.dry_run(becomes)
+                assert said_of(becomes, taken) == becomes, name
 
 
 @pytest.mark.anyio
@@ -52,9 +54,13 @@ async def test_kueue_holds_what_is_sent_to_a_queue(kueue: Cluster, monkeypatch: 
             assert taken["spec"].get("suspend", False) == (name == "kueue"), name
 
 
-def what_becomes_of(jobset: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+def what_becomes_of(jobset: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """The Job of a slice and the pod of a host, as their controllers make them: JobSet's schema is less strict."""
-    (replicated,) = jobset["spec"]["replicatedJobs"]
+    for replicated in jobset["spec"]["replicatedJobs"]:
+        yield from _job_and_pod(jobset, replicated)
+
+
+def _job_and_pod(jobset: dict[str, Any], replicated: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     namespace, name = jobset["metadata"]["namespace"], f"{jobset['metadata']['name']}-{replicated['name']}-0"
     job = {"apiVersion": "batch/v1", "kind": "Job", **replicated["template"]}
     template = job["spec"]["template"]

@@ -45,6 +45,7 @@ FULL: dict[str, Any] = {
     "labels": {"team": "vision", "example.com/cost": ""},
     "annotations": {"example.com/note": "anything: at all, even a line\n"},
     "ttl": 0,
+    "pathways": None,
 }
 
 

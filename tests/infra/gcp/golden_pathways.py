@@ -42,7 +42,7 @@ GOLDEN = {
     "kueue": golden("v6e-16", pods={"queue": "tpus", "priority_class": "high"}),
     "everything": golden(
         "v4-32",
-        pods={name: value for name, value in golden_plans.GOLDEN["everything"].pods.items() if name != "namespace"},
+        pods=golden_plans.GOLDEN["everything"].pods,
         jax=None,
         version="20261002-jax_0.11.0",
         server_image="mirror/server:1",

@@ -144,3 +144,23 @@ def test_the_rest_is_inherited_and_our_own_words_win(make_plan: MakePlan) -> Non
     )
     assert (found["A"], found["PREFECT_API_URL"], found["PATH"]) == ("job", "u", "p")
     assert (found[Env.HOST], found[Env.SCRATCH]) == ("2", "/scratch")
+
+
+def through_pathways(make_plan: MakePlan, **env: str) -> dict[str, str]:
+    alone = make_plan(1, slices=2, workers=8, devices_per_host=32, platform="proxy", addresses=("head",), env=env)
+    inherited = {"TPU_WORKER_ID": "0", "MEGASCALE_NUM_SLICES": "3"}
+    return program_environment(alone, 0, inherited=inherited, own={}, archive=None)
+
+
+def test_a_host_that_drives_all_chips_reaches_them_by_the_proxy_and_is_none_of_a_slice(make_plan: MakePlan) -> None:
+    found = through_pathways(make_plan)
+    assert (found["JAX_PLATFORMS"], found["JAX_BACKEND_TARGET"]) == ("proxy", "grpc://head:29000")
+    assert (found["XCLOUD_ENVIRONMENT"], found["TPU_SKIP_MDS_QUERY"]) == ("GCP", "true")
+    assert not [name for name in found if name.startswith(("TPU_WORKER", "MEGASCALE"))]
+    assert "JAX_NUM_CPU_DEVICES" not in found
+    assert (found["JAX_NUM_PROCESSES"], found["WORLD_SIZE"]) == ("1", "1")
+
+
+def test_without_the_chips_it_has_as_many_devices_of_cpus(make_plan: MakePlan) -> None:
+    found = through_pathways(make_plan, JAX_PLATFORMS="cpu")
+    assert (found["JAX_PLATFORMS"], found["JAX_NUM_CPU_DEVICES"]) == ("cpu", "32")

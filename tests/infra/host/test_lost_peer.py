@@ -6,7 +6,14 @@ import re
 
 import pytest
 
-from prefect_tpu.infra.host.lost_peer import SIGNS, is_lost_peer, is_sign
+from prefect_tpu.infra.host.lost_peer import (
+    SIGNS,
+    WORKER_SIGNS,
+    is_lost_peer,
+    is_lost_worker,
+    is_sign,
+    is_worker_sign,
+)
 
 # As JAX, gloo, torch and the coordination service write them.
 TEXTS = {
@@ -83,3 +90,31 @@ def test_errors_that_lead_to_each_other_end_the_search() -> None:
     first, second = KeyError("a"), KeyError("b")
     first.__context__, second.__context__ = second, first
     assert not is_lost_peer(first)
+
+
+# As JAX says it through Pathways, by the words that Pathways' own tools look for.
+WORKER_TEXTS = {
+    r"\bDATA_LOSS\b": "DATA_LOSS: slice 1 is gone",
+    r"\bDEADLINE_EXCEEDED\b": "DEADLINE_EXCEEDED: no answer of worker 3",
+    r"\bNOT_FOUND\b": "NOT_FOUND: the buffer is on no device",
+    r"\bINTERNAL\b": "INTERNAL: the worker's stream ended",
+}
+
+
+def test_every_sign_of_a_lost_worker_has_its_text() -> None:
+    assert tuple(WORKER_TEXTS) == WORKER_SIGNS
+
+
+@pytest.mark.parametrize("sign", WORKER_SIGNS)
+def test_each_sign_of_a_lost_worker_is_one_for_pathways_alone(sign: str) -> None:
+    text = WORKER_TEXTS[sign]
+    assert is_worker_sign("JaxRuntimeError", text) and not is_worker_sign("RuntimeError", text)
+    assert not is_sign("JaxRuntimeError", text)
+    assert not any(re.search(other, text) for other in WORKER_SIGNS if other != sign)
+
+
+def test_a_lost_worker_is_also_what_a_lost_peer_is_and_no_error_of_the_program() -> None:
+    assert is_lost_worker(RuntimeError("UNAVAILABLE: the proxy does not answer"))
+    assert not is_lost_worker(ValueError("INTERNAL"))
+    assert not is_worker_sign("JaxRuntimeError", "INVALID_ARGUMENT: shapes differ")
+    assert not is_worker_sign("JaxRuntimeError", "RESOURCE_EXHAUSTED: Out of memory")
