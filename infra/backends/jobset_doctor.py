@@ -10,6 +10,7 @@ from prefect_tpu.infra.accelerators import resolve
 from prefect_tpu.infra.backends.jobset_access import permission_checks
 from prefect_tpu.infra.backends.jobset_checks import unknown_to_gke
 from prefect_tpu.infra.backends.jobset_named import named_checks, queue_checks
+from prefect_tpu.infra.backends.jobset_pool_trial import pool_checks
 from prefect_tpu.infra.backends.jobset_question import Question
 from prefect_tpu.infra.backends.jobset_quota import rulings
 from prefect_tpu.infra.backends.jobset_quota_question import QuotaQuestion
@@ -56,6 +57,7 @@ async def _look(cluster: Kubernetes, question: Question) -> list[Check]:
         jobset_checks(cluster, question),
         *([queue_checks(cluster, question.namespace, question.queue)] if question.queue else []),
         named_checks(cluster, question),
+        pool_checks(question.cluster),
         *(_slices(cluster, name) for name in question.accelerators),
         *(_quota(question, name) for name in question.accelerators),
     ]
