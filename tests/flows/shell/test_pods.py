@@ -11,6 +11,7 @@ from prefect_tpu.flows.shell.asking import request_of
 from prefect_tpu.flows.shell.options import JobOptions
 from prefect_tpu.flows.shell.pods import pods_of
 from prefect_tpu.infra.errors import UsageError
+from prefect_tpu.infra.pathways import PathwaysSettings
 from prefect_tpu.infra.pods import PodSettings, in_pods
 
 
@@ -39,6 +40,9 @@ def test_every_setting_can_be_said() -> None:
         "labels.team=vision",
         "annotations.example.com/note=a=b",
         "ttl=1h",
+        "pathways.jax=0.10.2",
+        "pathways.elastic_slices=1",
+        "pathways.worker_flags=--a=b,--c",
         "node-service-account=nodes@project.iam.gserviceaccount.com",
         cluster=["trainer", "spare", "gke://project/us-east5/third"],
         zone=["us-east5-b", "us-east5-a"],
@@ -74,6 +78,7 @@ def test_every_setting_can_be_said() -> None:
         labels={"team": "vision"},
         annotations={"example.com/note": "a=b"},
         ttl=3600,
+        pathways=PathwaysSettings(jax="0.10.2", elastic_slices=1, worker_flags=("--a=b", "--c")),
     )
     plain = PodSettings(image="other")
     assert all(getattr(found, field.name) != getattr(plain, field.name) for field in fields(PodSettings))

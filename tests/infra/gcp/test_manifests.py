@@ -189,6 +189,7 @@ def test_everything_a_person_may_say_of_pods_is_in_the_manifest() -> None:
     """A setting that is forgotten here would be taken, kept and ignored."""
     without, not_in_it = jobset(GOLDEN["v6e"]), {"cluster", "image", "python", "namespace"}
     of_others = {"fallback_clusters", "make_pools", "node_service_account"}  # of which cluster it is, and of its nodes
+    of_others |= {"pathways"}  # of another backend
     changed: dict[str, Any] = {
         **{name: value for name, value in GOLDEN["everything"].pods.items() if name not in not_in_it},
         "zones": ("us-east5-b",),
