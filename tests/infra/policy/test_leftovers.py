@@ -23,6 +23,8 @@ LIVE = Leftover(
     age=50.0,
 )
 LEFT = replace(LIVE, is_driven=False)
+MADE = replace(LIVE, limits=None, has_job=True, comes_first=True)  # for an attempt that has no plan yet
+NOBODYS = replace(MADE, is_driven=False)
 
 
 @pytest.mark.parametrize(
@@ -44,6 +46,16 @@ LEFT = replace(LIVE, is_driven=False)
         (replace(LEFT, limits=None), "its job's folder is gone"),
         (replace(LIVE, limits=None), "its job's folder is gone"),
         (replace(LEFT, limits=None, age=MARGIN_SECONDS), None),
+        (replace(LIVE, overdue=7.0), "7 s past its deadline"),  # whatever else is known
+        (replace(MADE, overdue=0.0), "0 s past its deadline"),
+        (MADE, None),  # somebody is about to begin the attempt
+        (replace(MADE, newest_attempt=3), None),  # its driver gives it back
+        (NOBODYS, None),
+        (replace(NOBODYS, end="stopped"), r"its job has ended \(stopped\)"),
+        (replace(NOBODYS, newest_attempt=3), "attempt 3 has taken its place"),
+        (replace(NOBODYS, undriven_for=601.0), "nobody has driven its job for 601 s, and its attempt has not begun"),
+        (replace(MADE, has_job=False), "its job's folder is gone"),
+        (replace(MADE, comes_first=False), "its job's folder is gone"),
     ],
 )
 def test_the_table(found: Leftover, why: str | None) -> None:
