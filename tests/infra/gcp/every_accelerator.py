@@ -8,7 +8,7 @@ from functools import cache, cached_property
 from typing import Any
 
 import container_nodes
-from container_rules import refusal
+from container_rules import doom, refusal
 from container_world import World
 from google.cloud.container_v1 import NodePool
 
@@ -69,10 +69,11 @@ class Wanted:
 
     @property
     def refusal(self) -> str | None:
-        """What Google says to it, in a project that has what it needs."""
+        """What Google says to it at once or at the end, in a project that has what it needs."""
         policy = workload_policy(self.shape)
         policies = {policy: str(self.shape.topology)} if policy else {}
-        return refusal(self.pool, ZONES, World(policies=policies, reservations={"block-a"}))
+        end = doom(self.pool)
+        return refusal(self.pool, ZONES, World(policies=policies, reservations={"block-a"})) or (end and end.message)
 
     @cached_property
     def node(self) -> dict[str, Any]:
