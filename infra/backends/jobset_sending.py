@@ -17,6 +17,7 @@ from prefect_tpu.infra.gcp import errors
 from prefect_tpu.infra.gcp.calls import STRATEGIC_PATCH
 from prefect_tpu.infra.gcp.errors import Conflict, NotFound
 from prefect_tpu.infra.gcp.kubernetes import Kubernetes
+from prefect_tpu.infra.gcp.names import ARCHIVE_PREFIX
 from prefect_tpu.infra.gcp.ownership import ARCHIVE_IDENTITY, IDENTITY, MANAGED_BY, OURS, OUTPUT, TOLD_TO_STOP
 from prefect_tpu.infra.gcp.resources import CONFIG_MAPS, JOBSETS, WORKLOADS, Selection
 from prefect_tpu.infra.state import Waiting
@@ -51,14 +52,27 @@ async def send(cluster: Kubernetes, objects: Sequence[Object]) -> None:
     await cluster.create_or_adopt(archive, ARCHIVE_IDENTITY)
     made = await cluster.create_or_adopt(jobset, IDENTITY)
     for _ in range(OWNING_TRIES):
-        if await _own(cluster, archive, made):
+        if await _own(cluster, archive["metadata"]["name"], made):
             return
         await cluster.create_or_adopt(archive, ARCHIVE_IDENTITY)
     name = archive["metadata"]["name"]
     raise PlatformError(f"ConfigMap {name!r} is deleted as often as it is made: see who deletes it, and run again.")
 
 
-async def _own(cluster: Kubernetes, archive: Object, jobset: Object) -> bool:
+async def own_archive(cluster: Kubernetes, jobset: Object) -> None:
+    """Have the ConfigMap go with this JobSet, also where whoever sent both was killed in between."""
+    for name in _archives_of(jobset):
+        await _own(cluster, name, jobset)
+
+
+def _archives_of(jobset: Object) -> set[str]:
+    templates = (one["template"]["spec"]["template"]["spec"] for one in jobset["spec"]["replicatedJobs"])
+    volumes = (volume for template in templates for volume in template.get("volumes") or ())
+    mounted = {str((volume.get("configMap") or {}).get("name", "")) for volume in volumes}
+    return {name for name in mounted if name.startswith(ARCHIVE_PREFIX)}
+
+
+async def _own(cluster: Kubernetes, archive: str, jobset: Object) -> bool:
     """Whether the ConfigMap is there and the JobSet an owner of it."""
     owner = {
         "apiVersion": JOBSETS.api_version,
@@ -66,12 +80,10 @@ async def _own(cluster: Kubernetes, archive: Object, jobset: Object) -> bool:
         "name": jobset["metadata"]["name"],
         "uid": jobset["metadata"]["uid"],
     }
-    place = archive["metadata"]
+    namespace = jobset["metadata"]["namespace"]
     change = {"metadata": {"ownerReferences": [owner]}}  # added to those that are there: they are merged by their uid
     try:
-        found = await cluster.patch(
-            CONFIG_MAPS, place["name"], place["namespace"], change, content_type=STRATEGIC_PATCH
-        )
+        found = await cluster.patch(CONFIG_MAPS, archive, namespace, change, content_type=STRATEGIC_PATCH)
     except NotFound:
         return False
     return "deletionTimestamp" not in found["metadata"]

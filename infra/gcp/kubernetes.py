@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from prefect_tpu.infra.gcp.calls import MERGE_PATCH, Call
 from prefect_tpu.infra.gcp.clusters import ClusterName
-from prefect_tpu.infra.gcp.errors import NotFound
+from prefect_tpu.infra.gcp.errors import Conflict, NotFound
 from prefect_tpu.infra.gcp.resources import ACCESS_REVIEWS, Resource, Selection, resource_of
 
 if TYPE_CHECKING:
@@ -181,6 +181,8 @@ class Kubernetes:
         content_type: str = MERGE_PATCH,
     ) -> Object:
         """Change an object; by default as a JSON merge patch."""
+        from prefect_tpu.infra.gcp.conflicts import send_despite_changes
+
         served = await self.served(resource)
         call = Call(
             verb="patch",
@@ -190,7 +192,7 @@ class Kubernetes:
             body=change,
             content_type=content_type,
         )
-        return await self._open.send(call)
+        return await send_despite_changes(self._open, call)
 
     async def delete(
         self,
@@ -212,7 +214,7 @@ class Kubernetes:
             grace: seconds its processes have; by default what the object says.
             propagation: what becomes of the objects it owns: `Background`, `Foreground` or `Orphan`.
         """
-        from prefect_tpu.infra.gcp.deletion import delete
+        from prefect_tpu.infra.gcp.conflicts import send_despite_changes
 
         served = await self.served(resource)
         try:
@@ -221,11 +223,14 @@ class Kubernetes:
             if grace is not None:
                 body["gracePeriodSeconds"] = grace
             call = Call(verb="delete", resource=served, namespace=namespace, name=name, body=body)
-            return await delete(self._open, call)
+            await send_despite_changes(self._open, call)
         except NotFound as exc:
             if exc.is_type:
                 raise
             return False
+        except Conflict:  # the name has passed to another object
+            return False
+        return True
 
     # Asking about the cluster
 

@@ -18,6 +18,7 @@ CONTAINER = "host"
 HEAD, WORKERS = "pathways-head", "worker"  # with Pathways, as Google's tools call them: the one host, and who has chips
 COORDINATOR_PORT = 8482  # where the hosts of an attempt meet: said to them, so that no default matters
 ARCHIVE_FILE = "host.pyz"
+ARCHIVE_PREFIX = "prefect-tpu-host-"  # of the ConfigMap's name
 ARCHIVE_FOLDER = f"{OWN_FOLDER}/host"  # in the container: what hosts run, read-only
 SCRATCH_FOLDER = f"{OWN_FOLDER}/scratch"  # on the node's disk, gone with the pod
 TERMINATION_MESSAGE = "/dev/termination-log"
@@ -45,7 +46,7 @@ def _address(job: str, attempt: int, index: int, host: int, replicated: str = SL
 
 def archive_name(archive: bytes) -> str:
     """Of the ConfigMap with what hosts run: by its hash, so that equal ones are one."""
-    return f"prefect-tpu-host-{short_hash(archive)}"
+    return f"{ARCHIVE_PREFIX}{short_hash(archive)}"
 
 
 def command(python: str, plan_url: str) -> list[str]:

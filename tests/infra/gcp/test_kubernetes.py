@@ -217,6 +217,15 @@ async def test_an_object_that_is_changed_meanwhile_is_deleted_all_the_same(
     assert len(server.asked("DELETE")) == 3
 
 
+async def test_an_object_that_others_change_too_is_changed_all_the_same(server: Any, cluster: Kubernetes) -> None:
+    changed = server.status(409, "Conflict", "the object has been modified", {"name": "a"})
+    server.on("PATCH", POD_PATH, changed, server.json({"metadata": {"name": "a"}}))
+    assert (await cluster.patch(PODS, "a", "research", {"metadata": {}}))["metadata"]["name"] == "a"
+    server.on("PATCH", POD_PATH, changed)
+    with pytest.raises(Conflict, match="the object has been modified"):
+        await cluster.patch(PODS, "a", "research", {"metadata": {}})
+
+
 async def test_the_version_that_is_served_is_used(server: Any, cluster: Kubernetes) -> None:
     server.on("GET", "/apis/kueue.x-k8s.io/v1beta1", server.json({"resources": [{"name": "workloads"}]}))
     server.on("GET", "/apis/kueue.x-k8s.io/v1beta1/namespaces/research/workloads", server.items())
