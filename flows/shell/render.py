@@ -83,7 +83,8 @@ def _attempt(found: Preview) -> dict[str, Any]:
         plan.pop(said)
     plan["env"] = _without_secrets(plan["env"])
     hosts = [{"host": number, "command": list(words)} for number, words in enumerate(found.plan.commands)]
-    return {"plan": plan, **({"hosts": hosts} if hosts else {})}
+    pools = {"pools": list(found.plan.pools)} if found.plan.pools else {}
+    return {**pools, "plan": plan, **({"hosts": hosts} if hosts else {})}
 
 
 def _for_people(facts: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -47,11 +47,13 @@ class Plan:
     hosts: what each host reads.
     commands: what starts them, where they are processes of this machine.
     objects: what is created, in this order, where they are pods of a cluster.
+    pools: node pools that are asked for before that, as Google's Container API is asked.
     """
 
     hosts: HostPlan
     commands: tuple[tuple[str, ...], ...] = ()
     objects: tuple[dict[str, Any], ...] = ()
+    pools: tuple[dict[str, Any], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from pathlib import PurePosixPath
 
 from prefect_tpu.infra.accelerators import resolve
@@ -138,7 +139,7 @@ class JobSetBackend:
         return jobset_plan.hold(attempt, offer)
 
     def plan(self, attempt: Attempt, held: Held) -> Plan:
-        return jobset_plan.plan(attempt, held)
+        return replace(jobset_plan.plan(attempt, held), pools=jobset_pools.requests(attempt, held.offer))
 
     async def submit(self, plan: HostPlan, held: Held | None) -> Handle:
         """Whoever holds nothing only adopts: what the JobSet is made of is known with the slice."""

@@ -20,7 +20,7 @@ from prefect_tpu.infra.gcp import lifetimes, pool_names
 from prefect_tpu.infra.gcp.clusters import ClusterName, GkeCluster
 from prefect_tpu.infra.gcp.pod_plan import capacity_of, reservation_of
 from prefect_tpu.infra.gcp.pool_names import Try
-from prefect_tpu.infra.gcp.pool_request import PoolWish, cannot_be_made
+from prefect_tpu.infra.gcp.pool_request import PoolWish, cannot_be_made, node_pool
 from prefect_tpu.infra.job import SliceJob
 from prefect_tpu.infra.pods import PodSettings
 from prefect_tpu.infra.state import Offer, Waiting
@@ -77,6 +77,12 @@ def names(attempt: Attempt, offer: Offer) -> tuple[str, ...]:
     if job.pods is None or not job.pods.make_pools:
         return ()
     return pool_names.pool_names(_try(attempt, offer), _shape(attempt, offer), job.slices)
+
+
+def requests(attempt: Attempt, offer: Offer) -> tuple[dict[str, Any], ...]:
+    """What Google is asked for, as it would be now: their labels tell when they were made."""
+    site = site_of(offer) if names(attempt, offer) else ""
+    return () if isinstance(site, str) else tuple(map(node_pool, _wishes(attempt, offer, site.zone)))
 
 
 def objection(attempt: Attempt, offer: Offer) -> str | None:

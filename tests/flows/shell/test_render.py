@@ -147,6 +147,20 @@ def test_objects_of_a_cluster_are_documents_that_kubectl_takes(shell: Shell, pro
     assert "hush" not in said.out and "TOKEN" in said.out
 
 
+def test_node_pools_that_would_be_made_are_shown(shell: Shell, program: str) -> None:
+    place = ("--cluster", "gke://p/us-east5-b/a", "--pod", "make_pools=true")
+    words = (program, "-a", "v6e-16:spot", "--name", "new", "--image", "python:3.12", *place, *BUCKET)
+    told = shell("render", *words, "--json").json
+    (pool,) = told["pools"]
+    assert told["plan"]["pools"] == [pool["name"]]
+    assert (pool["config"]["machineType"], pool["initialNodeCount"]) == ("ct6e-standard-4t", 4)
+    pod = told["objects"][-1]["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    assert pod["nodeSelector"]["cloud.google.com/gke-nodepool"] == pool["name"]
+    lines = shell("render", *words).lines
+    assert "# pools:" in lines and "#     initialNodeCount: 4" in lines
+    assert len(list(yaml.safe_load_all("\n".join(lines)))) == 2  # the pool is none that kubectl takes
+
+
 def test_the_first_of_several_offers_is_shown_and_all_are_listed(shell: Shell, program: str) -> None:
     places = ("--cluster", "gke://p/us-east5/a", "--cluster", "gke://p/us-central1/b", "--zone", "us-east5-b")
     zones = ("--zone", "us-east5-a", "--zone", "us-central1-a")

@@ -105,6 +105,15 @@ def test_a_plan_names_its_pools_and_so_does_the_handle(accelerator: str, slices:
     assert jobset_plan.target(handle).name == kept.jobset
 
 
+def test_what_google_would_be_asked_for_is_part_of_the_plan() -> None:
+    asked = attempt(ZONAL, slices=2)
+    plan = JobSetBackend().plan(asked, jobset_plan.hold(asked, first(asked)))
+    assert tuple(pool["name"] for pool in plan.pools) == plan.hosts.pools
+    assert {pool["initialNodeCount"] for pool in plan.pools} == {4}
+    nodes = attempt("minikube", make_pools=False)
+    assert JobSetBackend().plan(nodes, jobset_plan.hold(nodes, first(nodes))).pools == ()
+
+
 def test_what_is_held_is_json() -> None:
     asked = attempt(ZONAL, slices=2)
     held = jobset_plan.hold(asked, first(asked))
