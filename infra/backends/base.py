@@ -78,6 +78,7 @@ class Remnant:
     job: the job's name, where the folder does not tell.
     comes_first: it was there before the attempt had its plan.
     overdue: seconds since anybody may end it, whatever else is known; None before.
+    is_over: nothing of the attempt runs any more.
     """
 
     output: str | None
@@ -88,6 +89,7 @@ class Remnant:
     job: str = ""
     comes_first: bool = False
     overdue: float | None = None
+    is_over: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,8 +8,8 @@ a pool past its deadline is all that may be ended.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence, Set
+from dataclasses import dataclass, replace
 
 from prefect_tpu.infra import layout
 from prefect_tpu.infra.backends.base import Handle, Remnant
@@ -86,3 +86,17 @@ def remnants(pools: Iterable[Pool], cluster: str | None, below: Below, now: floa
             comes_first=True,
             overdue=now - owner.deadline if now > owner.deadline else None,
         )
+
+
+def told_apart(pools: Iterable[Remnant], others: Iterable[Remnant], looked_at: Set[str]) -> list[Remnant]:
+    """The same, and of which of them nothing runs any more.
+
+    others: JobSets. looked_at: the names of the jobs all of whose JobSets in the pools' cluster are among them.
+    """
+    live = {(other.output, other.attempt) for other in others if not other.is_over}
+    return [
+        replace(
+            pool, is_over=pool.output is not None and pool.job in looked_at and (pool.output, pool.attempt) not in live
+        )
+        for pool in pools
+    ]

@@ -10,7 +10,7 @@ from typing import Any
 
 from prefect_tpu.infra.backends.base import Remnant
 from prefect_tpu.infra.backends.jobset_plan import Target
-from prefect_tpu.infra.backends.jobset_reading import read_time
+from prefect_tpu.infra.backends.jobset_reading import read_jobset, read_time
 from prefect_tpu.infra.backends.jobset_roles import helpers_in
 from prefect_tpu.infra.errors import PlatformError, UsageError
 from prefect_tpu.infra.gcp.kubernetes import Kubernetes
@@ -53,6 +53,7 @@ def _remnant(jobset: Object, cluster: str | None) -> Remnant:
         what=f"JobSet {metadata['name']!r} in namespace {metadata['namespace']!r}",
         age=time.time() - (read_time(metadata["creationTimestamp"]) or 0.0),
         handle=target.handle,
+        is_over=read_jobset(jobset).has_ended,
     )
 
 

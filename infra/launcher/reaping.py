@@ -130,6 +130,7 @@ def _facts(storage: Storage, remnant: Remnant) -> Leftover | None:
         has_job=has_job,
         comes_first=remnant.comes_first,
         overdue=remnant.overdue,
+        is_over=remnant.is_over,
     )
 
 

@@ -31,6 +31,7 @@ class Leftover:
     has_job: its job's folder is there.
     comes_first: it is there before its attempt has a plan, as a slice is that is made.
     overdue: seconds since anybody may end it, whatever else is known; None before.
+    is_over: nothing of the attempt runs any more, though nobody wrote down how it ended.
     """
 
     attempt: int
@@ -44,6 +45,7 @@ class Leftover:
     has_job: bool = False
     comes_first: bool = False
     overdue: float | None = None
+    is_over: bool = False
 
 
 def why_to_end(found: Leftover) -> str | None:
@@ -65,7 +67,7 @@ def why_to_end(found: Leftover) -> str | None:
         return f"its job has ended ({found.end})"
     if found.attempt < found.newest_attempt:
         return f"attempt {found.newest_attempt} has taken its place"
-    return _of_orphaned(found, found.limits) or _past_deadline(found, found.limits)
+    return _of_orphaned(found, found.limits) or _past_deadline(found, found.limits) or _of_idle(found)
 
 
 def _of_unplanned(found: Leftover) -> str | None:
@@ -91,6 +93,13 @@ def _of_orphaned(found: Leftover, limits: Limits) -> str | None:
         return None
     allowed = limits.orphan_after + limits.grace + MARGIN_SECONDS
     return f"nobody has driven it for {found.undriven_for:.0f} s, and it should have left within {allowed:.0f} s"
+
+
+def _of_idle(found: Leftover) -> str | None:
+    """What an attempt ran on costs money though it is over; its own words stay for whoever drives the job next."""
+    if not (found.comes_first and found.is_over) or found.undriven_for <= UNDRIVEN_SECONDS:
+        return None
+    return f"nobody has driven its job for {found.undriven_for:.0f} s, and nothing runs on it any more"
 
 
 def _past_deadline(found: Leftover, limits: Limits) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -15,7 +16,7 @@ from google.cloud.container_v1 import NodePool
 from prefect_tpu.infra.backends import jobset_pool_remnants
 from prefect_tpu.infra.backends.base import Remnant
 from prefect_tpu.infra.backends.jobset import JobSetBackend
-from prefect_tpu.infra.backends.jobset_pool_remnants import Below, remnants
+from prefect_tpu.infra.backends.jobset_pool_remnants import Below, remnants, told_apart
 from prefect_tpu.infra.gcp.pool_facts import Pool
 from prefect_tpu.infra.gcp.pool_names import Try
 
@@ -62,6 +63,22 @@ def test_one_past_its_deadline_says_since_when() -> None:
 
 def test_what_is_not_ours_or_goes_already_is_not_told() -> None:
     assert found(Pool(name="default-pool", status="RUNNING"), of("/shared/jobs/digits", status="STOPPING")) == []
+
+
+def test_nothing_runs_on_a_pool_whose_jobset_is_over_or_gone_where_that_was_looked_at() -> None:
+    def over(pool: Pool, *others: Remnant, looked_at: tuple[str, ...] = ("digits",)) -> bool:
+        (one,) = told_apart(found(pool), others, set(looked_at))
+        return one.is_over
+
+    mine = of("/shared/jobs/digits")
+    jobset = replace(found(mine)[0], what="JobSet 'digits-3'")
+    assert over(mine)
+    assert over(mine, replace(jobset, is_over=True))
+    assert over(mine, replace(jobset, attempt=4))
+    assert over(mine, replace(jobset, output="/other/digits"))
+    assert not over(mine, jobset)
+    assert not over(mine, looked_at=())
+    assert not over(of("/other/digits"))
 
 
 @pytest.fixture

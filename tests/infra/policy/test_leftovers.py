@@ -25,6 +25,8 @@ LIVE = Leftover(
 LEFT = replace(LIVE, is_driven=False)
 MADE = replace(LIVE, limits=None, has_job=True, comes_first=True)  # for an attempt that has no plan yet
 NOBODYS = replace(MADE, is_driven=False)
+RUNS_ON = Limits(grace=30.0, orphan_after=None, deadline=None)  # though nobody drives it, as in a cluster
+IDLE = replace(NOBODYS, limits=RUNS_ON, undriven_for=601.0, is_over=True)
 
 
 @pytest.mark.parametrize(
@@ -54,6 +56,11 @@ NOBODYS = replace(MADE, is_driven=False)
         (replace(NOBODYS, end="stopped"), r"its job has ended \(stopped\)"),
         (replace(NOBODYS, newest_attempt=3), "attempt 3 has taken its place"),
         (replace(NOBODYS, undriven_for=601.0), "nobody has driven its job for 601 s, and its attempt has not begun"),
+        (IDLE, "nobody has driven its job for 601 s, and nothing runs on it any more"),
+        (replace(IDLE, undriven_for=599.0), None),
+        (replace(IDLE, is_over=False), None),
+        (replace(IDLE, is_driven=True), None),
+        (replace(IDLE, comes_first=False), None),  # what is left of it says how it ended
         (replace(MADE, has_job=False), "its job's folder is gone"),
         (replace(MADE, comes_first=False), "its job's folder is gone"),
     ],
