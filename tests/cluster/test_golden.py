@@ -34,8 +34,10 @@ def what_manifests_name(cluster: Cluster) -> None:
 async def test_every_golden_manifest_is_taken(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBECONFIG", str(cluster.kubeconfig))
     async with Kubernetes() as client:
-        pathways = {f"pathways {name}": golden_pathways.objects(golden) for name, golden in golden_pathways.GOLDEN.items()}
-        for name, made in ({name: objects(golden) for name, golden in GOLDEN.items()} | pathways).items():
+        every = {name: objects(golden) for name, golden in GOLDEN.items()}
+        pathways = golden_pathways.GOLDEN.items()
+        every |= {f"pathways {name}": golden_pathways.objects(golden) for name, golden in pathways}
+        for name, made in every.items():
             config_map, jobset = made
             await client.dry_run(config_map)
             taken = await client.dry_run(jobset)
@@ -52,6 +54,8 @@ async def test_kueue_holds_what_is_sent_to_a_queue(kueue: Cluster, monkeypatch: 
         for name in ("kueue", "v6e"):
             taken = await client.dry_run(objects(GOLDEN[name])[-1])
             assert taken["spec"].get("suspend", False) == (name == "kueue"), name
+        taken = await client.dry_run(golden_pathways.objects(golden_pathways.GOLDEN["kueue"])[-1])
+        assert taken["spec"].get("suspend")
 
 
 def what_becomes_of(jobset: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -22,6 +22,7 @@ from objects import Namespace
 
 from prefect_tpu.infra.backends import open_backend
 from prefect_tpu.infra.backends.base import Attempt, Held
+from prefect_tpu.infra.errors import FailureKind
 from prefect_tpu.infra.launcher import checkpoints
 from prefect_tpu.infra.pathways import PathwaysSettings
 from prefect_tpu.infra.pods import PodSettings
@@ -137,6 +138,18 @@ def test_an_elastic_job_goes_on_while_kubernetes_brings_a_worker_back(
     assert [attempt.outcome for attempt in result.attempts] == ["succeeded"]
     assert result.value["workers"] == [2, 1, 2]  # it ran on with one, and saw the other come back
     assert (result.value["devices"], result.value["processes"], result.value["start"]) == (16, 1, 0)
+
+
+def test_a_proxy_that_refuses_its_flags_ends_the_job_with_its_words(
+    job: Callable[..., Prepared], fresh_pool: Callable[..., list[str]]
+) -> None:
+    fresh_pool("v6e-8")
+    asked = job("v6e-8", params={"steps": 1, "workers": 1}, proxy_flags=("--no_such=1",))
+    result = Driving(asked).result()
+    assert result.state == "failed" and result.failure is not None
+    assert result.failure.kind is FailureKind.REFUSED and len(result.attempts) == 1
+    assert "container pathways-proxy does not stay up" in result.failure.message
+    assert "a proxy does not know ['no_such']" in result.failure.message
 
 
 def test_while_no_slice_is_there_the_host_is_pending_and_it_is_said_what_it_waits_for(
