@@ -22,7 +22,7 @@ STAMP := $(VENV)/.ready-$(shell { cat pyproject.toml; pwd; } | cksum | cut -d ' 
 COMPILER_STAMP := $(COMPILER_VENV)/.ready-$(shell pwd | cksum | cut -d ' ' -f 1)
 POD_STAMP := $(POD_VENV)/.ready-$(shell { echo '$(POD_NEEDS)'; pwd; } | cksum | cut -d ' ' -f 1)
 
-.PHONY: help setup setup-compiler setup-pod demo check test test-default test-slices test-drills test-prefect test-compiler control-plane test-cluster cluster failures bench docs
+.PHONY: help setup setup-compiler setup-pod demo demo-gke check test test-default test-slices test-drills test-prefect test-compiler control-plane test-cluster cluster failures bench docs
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 24
@@ -34,6 +34,9 @@ setup-pod: $(POD_STAMP) ## the Python environment of the cluster tier's pods, in
 
 demo: $(STAMP) ## the main job: real data on a local v6e-16, through a preemption and a lost host
 	$(BIN)/python docs/examples/demo.py
+
+demo-gke: $(STAMP) $(POD_STAMP) control-plane ## the whole mission on a real control plane: pool made, lost, another one, nothing left. WRITE=--write for its page
+	@$(BIN)/python tests/cluster/mission/demo.py $(WRITE)
 
 check: $(STAMP) ## style, types, arrows; what the pre-commit hook runs
 	$(BIN)/ruff check .

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -18,10 +19,15 @@ from control_plane import users
 from gcs import Gcs
 
 from prefect_tpu.infra.backends import jobset_doctor
+from prefect_tpu.infra.backends.base import Attempt, Refused
+from prefect_tpu.infra.backends.jobset import JobSetBackend
 from prefect_tpu.infra.backends.jobset_question import Question
 from prefect_tpu.infra.checks import Check
 from prefect_tpu.infra.gcp import permissions
-from prefect_tpu.infra.gcp.permissions import CHECKING, DRIVING, QUEUEING, Grant
+from prefect_tpu.infra.gcp.permissions import CHECKING, DRIVING, QUEUEING, Permission
+from prefect_tpu.infra.job import Program, SliceJob
+from prefect_tpu.infra.pods import PodSettings
+from prefect_tpu.infra.state import Offer
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
 
@@ -104,17 +110,42 @@ def examine(kubeconfig: Path, question: Question, monkeypatch: pytest.MonkeyPatc
     return anyio.run(jobset_doctor.examine, question)
 
 
-@pytest.mark.parametrize(
-    "missing", DRIVING + QUEUEING + CHECKING, ids=lambda grant: f"{grant.resource.plural}{grant.part or ''}"
-)
-def test_the_doctor_names_the_rule_that_is_missing(
-    missing: Grant, namespace: str, kubeconfig_for: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+def named(permission: Permission) -> str:
+    return f"{permission.resource.full_name}{f'/{permission.part}' if permission.part else ''}"
+
+
+def rules_without(missing: Permission) -> list[dict[str, Any]]:
+    """All that the role has but for one verb."""
+    grants = [grant for grant in DRIVING + QUEUEING + CHECKING if missing not in grant.permissions]
+    (less,) = (grant for grant in DRIVING + QUEUEING + CHECKING if missing in grant.permissions)
+    verbs = tuple(verb for verb in less.verbs if verb != missing.verb)
+    return permissions.rules([*grants, *([replace(less, verbs=verbs)] if verbs else [])])
+
+
+@pytest.mark.parametrize("missing", permissions.permissions(DRIVING + QUEUEING + CHECKING), ids=str)
+def test_the_doctor_names_the_verb_that_is_missing(
+    missing: Permission, namespace: str, kubeconfig_for: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rules = permissions.rules(grant for grant in DRIVING + QUEUEING + CHECKING if grant != missing)
-    found = examine(kubeconfig_for("driver", rules), Question(namespace=namespace, queue="any"), monkeypatch)
+    kubeconfig = kubeconfig_for("driver", rules_without(missing))
+    found = examine(kubeconfig, Question(namespace=namespace, queue="any"), monkeypatch)
     (told,) = (check for check in found if check.name == "permissions" and namespace in check.found and check.advice)
-    assert f"no {', '.join(missing.verbs)} of {missing.resource.full_name}" in told.found
-    assert told.verdict == ("warn" if missing in CHECKING else "fail")
+    assert f"no {missing.verb} of {named(missing)}" in told.found
+    assert told.verdict == ("warn" if missing in permissions.permissions(CHECKING) else "fail")
+
+
+@pytest.mark.parametrize("missing", permissions.permissions(DRIVING), ids=str)
+def test_a_job_is_refused_that_lacks_a_verb_and_told_which(
+    missing: Permission, namespace: str, kubeconfig_for: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before anything of it is made, and with the rule to ask for."""
+    monkeypatch.setenv("KUBECONFIG", str(kubeconfig_for("driver", rules_without(missing))))
+    pods = PodSettings(image=IMAGE, namespace=namespace)
+    program = Program(kind="command", target="true")
+    job = SliceJob(name="any", program=program, accelerators=("v6e-8",), backend="jobset", pods=pods)
+    attempt = Attempt(job=job, number=1, output="/shared/any")
+    answer = anyio.run(JobSetBackend().provision, attempt, Offer(accelerator="v6e-8"))
+    assert isinstance(answer, Refused) and answer.is_barred
+    assert f"no {missing.verb} of {named(missing)}" in answer.reason and "rbac.yaml" in answer.reason
 
 
 def test_the_doctor_finds_the_role_whole(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -95,7 +95,7 @@ def play(stage: Stage, mission: Mission, ordeal: Ordeal) -> Played:
         running.enter_context(stage.cluster.namespace(name))
         grant(stage.cluster, name)
         mission.prepare(stage.cluster, name)
-        google, pools = _google(stage, mission, name, running)
+        google, pools = _google(stage, mission, output, running)
         ends = Ends(cluster=stage.cluster, namespace=name, account=DRIVER, gcs=stage.gcs, google=google)
         path = running.enter_context(way(ends, folder, ordeal.faults))
         with Witness(stage.cluster.api, name) as witness:
@@ -115,12 +115,12 @@ def play(stage: Stage, mission: Mission, ordeal: Ordeal) -> Played:
 
 
 def _google(
-    stage: Stage, mission: Mission, namespace: str, running: ExitStack
+    stage: Stage, mission: Mission, output: str, running: ExitStack
 ) -> tuple[Google | None, PoolWitness | None]:
     if POOLS not in mission.servers:
         return None, None
     google = running.enter_context(container.running(machines=stage.cluster.kubelet))
-    return google, running.enter_context(PoolWitness(google, stage.cluster, namespace))
+    return google, running.enter_context(PoolWitness(google, open_storage(output)))
 
 
 def with_bucket(cluster: Cluster, gcs: Gcs) -> None:

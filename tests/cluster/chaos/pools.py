@@ -6,11 +6,14 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable
 
-from cluster import Cluster
 from container import Google
 from google.cloud.container_v1 import NodePool
 
-JOB, POOL = "prefect-tpu-job", "cloud.google.com/gke-nodepool"
+from prefect_tpu.infra import layout
+from prefect_tpu.infra.storage import Storage
+
+FIRST_JOB = "job1"
+JOB = "prefect-tpu-job"
 LOOK_SECONDS = 0.02
 GOING = (NodePool.Status.STOPPING, NodePool.Status.ERROR)
 
@@ -21,8 +24,8 @@ class PoolWitness:
     overlaps: what must not be, in words. made: job → its pools so far. taken: the pool that was taken back.
     """
 
-    def __init__(self, google: Google, cluster: Cluster, namespace: str) -> None:
-        self._google, self._cluster, self._namespace = google, cluster, namespace
+    def __init__(self, google: Google, jobs: Storage) -> None:
+        self._google, self._jobs = google, jobs
         self._is_over = threading.Event()
         self.overlaps: list[str] = []
         self.made: dict[str, set[str]] = defaultdict(set)
@@ -55,13 +58,7 @@ class PoolWitness:
         self.overlaps += [f"pools {names} of {job} live at once" for job, names in both.items()]
 
     def _take_back(self) -> None:
-        """The slice of the first pod that runs."""
-        if self.taken is not None:
-            return
-        pods = self._cluster.api.get(f"/api/v1/namespaces/{self._namespace}/pods")["items"]
-        for pod in pods:
-            if pod["status"].get("phase") == "Running":
-                node = self._cluster.api.get(f"/api/v1/nodes/{pod['spec']['nodeName']}")
-                self.taken = node["metadata"]["labels"][POOL]
-                self._google.reclaim(self.taken)
-                return
+        """The slice of the first job, once its host runs: before, it could hear of nothing."""
+        if self.taken is None and self._jobs.get(f"{FIRST_JOB}/{layout.started(1, 0)}"):
+            (self.taken,) = self.made[FIRST_JOB]
+            self._google.reclaim(self.taken)

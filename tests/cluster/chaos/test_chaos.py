@@ -23,7 +23,7 @@ from way import BUCKET, CLUSTER, KINDS, POOLS
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
 SEED, MOMENTS = 6, 10  # moments of each mission
-RATE = 0.12  # of requests under faults
+RATE, LEAST_FAULTS = 0.15, 10  # of requests under faults, and how many of those are had in a mission
 AWAY_SECONDS = 6.0
 CHIPS = "v6e-8"
 MISSIONS = (
@@ -95,4 +95,8 @@ def test_a_killed_driver_loses_nothing(killed: dict[str, Played], mission: str) 
 @pytest.mark.parametrize("mission", NAMES)
 def test_a_faulty_way_loses_nothing(troubled: dict[str, Played], mission: str) -> None:
     check(troubled[mission])
-    assert troubled[mission].injected.keys() == set(Kind), "everything went wrong at least once"
+    assert troubled[mission].injected.total() >= LEAST_FAULTS
+
+
+def test_everything_went_wrong_that_may_go_wrong(troubled: dict[str, Played]) -> None:
+    assert {kind for played in troubled.values() for kind in played.injected} == set(Kind)

@@ -124,7 +124,7 @@ class Mission:
     def _reclaim(self, script: Script) -> None:
         """Google takes one node's slice back, and has no more of its kind."""
         pool = self.story.pools[1].name
-        self._act("reclaim", f"Google takes the machines of pool {pool} back, and has no more of their kind")
+        self._act("reclaim", "Google takes the machines of that pool back, and has no more of their kind")
         self.world.google.dry(machine=FIRST_MACHINE)
         self.world.google.reclaim(pool)
         script.until(lambda: not self._nodes_of(pool), "the end of the nodes", PATIENCE)
@@ -163,13 +163,10 @@ class Mission:
 
     def _left(self) -> list[str]:
         ours = {name.rpartition("/")[2] for name in self.world.google.pools}
-        nodes = [name for name in self._all_nodes() if "default-pool" not in name]
+        nodes = [name for name in self.world.nodes() if "default-pool" not in name]
         pools = [f"pool {name}" for name in sorted(ours)]
         running = [f"process {one.pid}" for one in processes(self.world.output)]
         return [*left_of(self.world.cluster.api, NAMESPACE), *pools, *(f"node {name}" for name in nodes), *running]
-
-    def _all_nodes(self) -> list[str]:
-        return [node["metadata"]["name"] for node in self.world.cluster.api.get("/api/v1/nodes")["items"]]
 
     def _act(self, act: str, title: str) -> None:
         self._telling.begins(act, title)

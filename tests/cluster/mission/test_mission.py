@@ -41,7 +41,8 @@ def test_code_and_data_are_staged_first(story: Story) -> None:
 
 
 def test_quota_is_asked_for_before_anything_is_made(story: Story, here: World) -> None:
-    assert f"{FIRST_CHIPS}" in said(story, "check_quota"), said(story, "check_quota")
+    told = said(story, "check_quota")
+    assert f"{FIRST_CHIPS} in {ZONES[0]} fits" in told and "needs 16 chips, has 32 of 64 (32 used)" in told, told
 
 
 def test_the_pool_is_what_the_slice_needs(story: Story) -> None:

@@ -29,7 +29,7 @@ PROJECT, REGION, NAME, NAMESPACE = "research", "us-east5", "training", "ml"
 ZONES = ("us-east5-a", "us-east5-b")
 IMAGE = "trainer:1"
 RESOURCE = f"projects/{PROJECT}/locations/{REGION}/clusters/{NAME}"
-SPOT_CHIPS = {"PREEMPTIBLE-TPU-LITE-PODSLICE-V5-per-project-zone": 16}  # of v6e Google gives every project some
+OF_V5E, OF_V6E = "PREEMPTIBLE-TPU-LITE-PODSLICE-V5-per-project-zone", "PREEMPTIBLE-TPU-V6E-per-project-region"
 SAVE = """
 import json, sys
 from prefect_tpu.blocks import GKECluster
@@ -53,6 +53,10 @@ class World:
 
     def python(self, *words: str) -> list[str]:
         return [sys.executable, "-P", *words]
+
+    def nodes(self) -> list[str]:
+        """All of the cluster's, by name."""
+        return [node["metadata"]["name"] for node in self.cluster.api.get("/api/v1/nodes")["items"]]
 
     def save(self, **more: object) -> None:
         """As a person does once for a team: the block `training`."""
@@ -88,10 +92,11 @@ def world(cluster: Cluster, gcs: Gcs, folder: Path) -> Iterator[World]:
         )
         quotas = running.enter_context(cloud_quotas.running())
         monitoring = running.enter_context(cloud_monitoring.running())
+        quotas.grant(OF_V6E, 64, project=PROJECT, region=REGION)
+        monitoring.use(OF_V6E, REGION, (32, 60.0), project=PROJECT)
         for zone in ZONES:
-            for quota, chips in SPOT_CHIPS.items():
-                quotas.grant(quota, chips, project=PROJECT, zone=zone)
-                monitoring.use(quota, zone, (0, 60.0), project=PROJECT)
+            quotas.grant(OF_V5E, 16, project=PROJECT, zone=zone)
+            monitoring.use(OF_V5E, zone, (0, 60.0), project=PROJECT)
         key = running.enter_context(tokens.running(users.token_of(cluster.api, NAMESPACE, DRIVER), folder))
         server = running.enter_context(running_server(folder))
         own = {
