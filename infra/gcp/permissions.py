@@ -91,6 +91,7 @@ REAPING = (
     Grant(resource=JOBSETS, verbs=("get", "list", "delete"), reason="attempts that nobody wants are found and removed"),
     Grant(resource=PODS, verbs=("list", "delete"), reason="so are their hosts"),
     Grant(resource=PODS, part="log", verbs=("get",), reason="what they wrote last is kept"),
+    Grant(resource=CONFIG_MAPS, verbs=("patch",), reason="what they were given goes with the last attempt that has it"),
 )
 # Of the whole cluster; without them less is known, and jobs run all the same.
 LOOKING = (
