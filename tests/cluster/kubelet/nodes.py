@@ -59,13 +59,14 @@ class Nodes:
             self._objects[name] = node
             self._alive.add(name)  # before it is ready: the scheduler binds pods to it within milliseconds
             self._shutting.discard(name)
-        try:
-            self._api.post("/api/v1/nodes", {key: value for key, value in node.items() if key != "status"})
+        status = self._status(node)
+        try:  # whole, as kubelets do: nobody sees it without what it has
+            self._api.post("/api/v1/nodes", {**node, "status": status})
         except ApiError as error:
             if error.status != 409:
                 raise
         self._renew(name)
-        self._api.patch(f"/api/v1/nodes/{name}/status", {"status": self._status(node)})
+        self._api.patch(f"/api/v1/nodes/{name}/status", {"status": status})
 
     def silence(self, name: str) -> None:
         """No heartbeat from now on."""
