@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -110,8 +111,17 @@ def examine(kubeconfig: Path, question: Question, monkeypatch: pytest.MonkeyPatc
     return anyio.run(jobset_doctor.examine, question)
 
 
-def named(permission: Permission) -> str:
-    return f"{permission.resource.full_name}{f'/{permission.part}' if permission.part else ''}"
+@pytest.fixture(scope="module")
+def shared(cluster: Cluster) -> Iterator[str]:
+    """A namespace in which nothing is made but accounts."""
+    with cluster.namespace("rights-of-drivers") as made:
+        yield made.name
+
+
+def without(cluster: Cluster, namespace: str, missing: Permission) -> Path:
+    """The kubeconfig of an account that lacks one verb of the role."""
+    name = re.sub("[^a-z0-9]+", "-", f"no {missing}")
+    return cluster.plane.kubeconfig_for(namespace, name, rules_without(missing))
 
 
 def rules_without(missing: Permission) -> list[dict[str, Any]]:
@@ -124,28 +134,28 @@ def rules_without(missing: Permission) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("missing", permissions.permissions(DRIVING + QUEUEING + CHECKING), ids=str)
 def test_the_doctor_names_the_verb_that_is_missing(
-    missing: Permission, namespace: str, kubeconfig_for: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+    missing: Permission, cluster: Cluster, shared: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kubeconfig = kubeconfig_for("driver", rules_without(missing))
-    found = examine(kubeconfig, Question(namespace=namespace, queue="any"), monkeypatch)
-    (told,) = (check for check in found if check.name == "permissions" and namespace in check.found and check.advice)
-    assert f"no {missing.verb} of {named(missing)}" in told.found
+    found = examine(without(cluster, shared, missing), Question(namespace=shared, queue="any"), monkeypatch)
+    (told,) = (check for check in found if check.name == "permissions" and shared in check.found and check.advice)
+    what = f"{missing.resource.full_name}{f'/{missing.part}' if missing.part else ''}"
+    assert f"no {missing.verb} of {what} " in told.found
     assert told.verdict == ("warn" if missing in permissions.permissions(CHECKING) else "fail")
 
 
 @pytest.mark.parametrize("missing", permissions.permissions(DRIVING), ids=str)
 def test_a_job_is_refused_that_lacks_a_verb_and_told_which(
-    missing: Permission, namespace: str, kubeconfig_for: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+    missing: Permission, cluster: Cluster, shared: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before anything of it is made, and with the rule to ask for."""
-    monkeypatch.setenv("KUBECONFIG", str(kubeconfig_for("driver", rules_without(missing))))
-    pods = PodSettings(image=IMAGE, namespace=namespace)
+    """Before anything of it is made."""
+    monkeypatch.setenv("KUBECONFIG", str(without(cluster, shared, missing)))
+    pods = PodSettings(image=IMAGE, namespace=shared)
     program = Program(kind="command", target="true")
     job = SliceJob(name="any", program=program, accelerators=("v6e-8",), backend="jobset", pods=pods)
     attempt = Attempt(job=job, number=1, output="/shared/any")
     answer = anyio.run(JobSetBackend().provision, attempt, Offer(accelerator="v6e-8"))
     assert isinstance(answer, Refused) and answer.is_barred
-    assert f"no {missing.verb} of {named(missing)}" in answer.reason and "rbac.yaml" in answer.reason
+    assert f"No permission in namespace {shared!r} of cluster 'test' to {missing}: " in answer.reason
 
 
 def test_the_doctor_finds_the_role_whole(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
