@@ -29,6 +29,7 @@ from faults import NONE, Asked, Fault, Faults, Kind, Traffic, google_says
 _HOP = {"connection", "keep-alive", "transfer-encoding", "content-length", "host", "date", "server"}
 _BLOCK = 65_536
 _PATIENCE = 90.0  # longer than any watch
+_LOOK_SECONDS = 0.02  # for the end of serving
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +68,7 @@ class Faulty(ThreadingHTTPServer):
             self.own.load_cert_chain(tls.certificate, tls.key)
         self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self.server_port}"
         self._away_until = 0.0
-        self._thread = threading.Thread(target=self.serve_forever, name="faulty", daemon=True)
+        self._thread = threading.Thread(target=self.serve_forever, args=(_LOOK_SECONDS,), name="faulty", daemon=True)
 
     def __enter__(self) -> Faulty:
         self._thread.start()

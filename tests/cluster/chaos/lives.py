@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import random
-import sys
+import signal
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
-from cluster import CLONE
 from faults import Moment, Traffic
+from nursery import Life
 from way import BUCKET, CLUSTER, POOLS
 
 from prefect_tpu.infra.job import SliceJob
 from prefect_tpu.infra.storage import Storage
 
-DRIVE = CLONE / "tests" / "programs" / "drive.py"
 LIFE_SECONDS = 200.0
+LAST_CHARACTERS = 3000  # of what a driver said
 # (server, whether writes alone count, the last one there is likely to be)
 KINDS = (
     (CLUSTER, True, 6),
@@ -41,14 +42,14 @@ class Laid:
 class Lives:
     """What was done to the drivers of one mission's jobs, one job after the other.
 
-    lay_down: the job of a number. start: a process with these words. results: of each job, as its last driver told it.
+    lay_down: the job of a number. start: a driver of it. results: of each job, as its last driver told it.
     killed: the moments that struck. told: the last words of each life.
     """
 
     lay_down: Callable[[int], Laid]
-    start: Callable[..., Any]
+    start: Callable[[Path, str], Life]
     traffic: Traffic
-    folder: Any
+    folder: Path
     results: list[dict[str, Any]] = field(default_factory=list)
     killed: list[Moment] = field(default_factory=list)
     told: list[str] = field(default_factory=list)
@@ -64,19 +65,19 @@ class Lives:
         path = self.folder / f"{laid.job.name}.json"
         path.write_bytes(laid.job.to_json())
         while True:
-            process = self.start(sys.executable, "-P", DRIVE, path, laid.storage.url)
+            life = self.start(path, laid.storage.url)
             if left:
-                self.traffic.arm(left[0], process.popen.kill)
-            code = process.wait(LIFE_SECONDS)
+                self.traffic.arm(left[0], life.kill)
+            code = life.wait(LIFE_SECONDS)
             self.traffic.disarm()
-            self.told.append(f"{laid.job.name}: {left[:1]} {code}\n{process.err[-3000:]}")
-            if code != -9:
+            self.told.append(f"{laid.job.name}: {left[:1]} {code}\n{life.said.read_text()[-LAST_CHARACTERS:]}")
+            if code != -signal.SIGKILL:
                 break
             self.killed.append(left.pop(0))
         if left:  # it did not come to that moment: an earlier one for the next job
             left[0] = replace(left[0], nth=max(1, left[0].nth // 2))
         assert code == 0, self.told[-1]
-        self.results.append(process.result())
+        self.results.append(life.result())
 
 
 def draw(seed: int, count: int, servers: tuple[str, ...] = (CLUSTER, BUCKET)) -> list[Moment]:

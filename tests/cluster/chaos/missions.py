@@ -17,6 +17,7 @@ from container import Google
 from faults import Faults, Kind, Moment
 from gcs import Gcs
 from lives import Laid, Lives
+from nursery import Life, Nursery
 from pools import PoolWitness
 from rights import DRIVER, HOST, grant
 from way import POOLS, PROJECT, REGION, Ends, Way, way
@@ -77,11 +78,11 @@ class Played:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """Where missions are played. start: a process of this machine, by words and environment."""
+    """Where missions are played, and where their drivers come from."""
 
     cluster: Cluster
     gcs: Gcs
-    start: Callable[..., Any]
+    nursery: Nursery
     folder: Path
 
 
@@ -146,8 +147,8 @@ def _lives(stage: Stage, mission: Mission, path: Way, output: str, namespace: st
         job = prepare(request)
         return Laid(job=job, storage=open_storage(output).inside(job.name))
 
-    def start(*words: Any) -> Any:
-        return stage.start(*words, **path.environment)
+    def start(job: Path, at: str) -> Life:
+        return stage.nursery.begin(job, at, path.environment)
 
     return Lives(lay_down=lay_down, start=start, traffic=path.traffic, folder=stage.folder / namespace)
 

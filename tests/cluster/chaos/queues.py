@@ -1,4 +1,4 @@
-"""A Kueue queue in a namespace, with room for one slice."""
+"""A Kueue queue in a namespace, with room for one slice of sixteen chips."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cluster import Cluster
 
 KUEUE = "/apis/kueue.x-k8s.io/v1beta2"
 QUEUE = "team"
-ROOM = {"google.com/tpu": 8, "cpu": "400", "memory": "4000Gi"}
+ROOM = {"google.com/tpu": 16, "cpu": "2000", "memory": "12000Gi"}
 
 
 def make_queue(cluster: Cluster, namespace: str) -> None:

@@ -6,9 +6,8 @@ and the faults follow from `SEED`, which is named with whatever fails.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import pytest
 from cluster import Cluster
@@ -16,6 +15,7 @@ from faults import Faults, Kind
 from gcs import Gcs
 from lives import draw
 from missions import STEPS, Mission, Ordeal, Played, Stage, play, with_bucket
+from nursery import nursery
 from queues import QUEUE, make_queue
 from ticker import whole
 from way import BUCKET, CLUSTER, KINDS, POOLS
@@ -35,14 +35,15 @@ NAMES = [mission.name for mission in MISSIONS]
 
 
 @pytest.fixture(scope="module")
-def stage(kueue: Cluster, gcs: Gcs, new_machine: Callable[[], Any]) -> Iterator[Stage]:
+def stage(kueue: Cluster, gcs: Gcs, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """Nodes for all missions at once, and this process as one that takes the fake for Google."""
     with_bucket(kueue, gcs)
     nodes = kueue.add_slice(CHIPS, pool="chaos")
-    with pytest.MonkeyPatch.context() as patch, new_machine() as machine:
+    folder = tmp_path_factory.mktemp("chaos")
+    with pytest.MonkeyPatch.context() as patch, nursery(folder) as drivers:
         for name, value in gcs.environment.items():
             patch.setenv(name, value)
-        yield Stage(cluster=kueue, gcs=gcs, start=machine.start, folder=machine.folder)
+        yield Stage(cluster=kueue, gcs=gcs, nursery=drivers, folder=folder)
     kueue.delete_nodes(*nodes)
 
 

@@ -87,6 +87,7 @@ def _play(transcript: Transcript, folder: Path, options: argparse.Namespace) -> 
     """What is left, which is nothing."""
     from cluster import running_cluster
     from gcs import running
+    from grounds import MadePools
     from story import Mission, Telling
     from world import world
 
@@ -103,7 +104,7 @@ def _play(transcript: Transcript, folder: Path, options: argparse.Namespace) -> 
             f"Kubernetes {version} and a Prefect server answer; nodes: {len(here.nodes())}, none with chips"
         )
         words = ("--steps", str(options.steps), "--step-seconds", str(options.step_seconds))
-        return Mission(here, telling, *words).play().left
+        return Mission(here, MadePools(), telling, "digits", *words).play().left
 
 
 def _in_a_home_of_its_own(folder: Path) -> None:

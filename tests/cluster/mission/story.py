@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from google.cloud.container_v1 import NodePool
+from grounds import POOL_LABEL, Ground
 from missions import processes
 from script import Line, Script
 from witness import left_of
@@ -20,15 +21,13 @@ from world import NAMESPACE, World
 
 from prefect_tpu.infra import layout
 from prefect_tpu.infra.launcher import checkpoints
+from prefect_tpu.infra.plan import HostPlan
 from prefect_tpu.infra.storage import Storage, open_storage
 
 EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "on_gke.py"
 PATIENCE = 240.0
 GONE_SECONDS = 60.0
 LOOK_SECONDS = 0.2
-POOL_LABEL = "cloud.google.com/gke-nodepool"
-JOB = "digits"
-FIRST_MACHINE, FIRST_CHIPS = "ct6e-standard-4t", "v6e-16:spot"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,9 +51,11 @@ class Telling:
 class Story:
     """What was seen, for whoever checks it afterwards.
 
-    pools, nodes, pods: attempt → what was there of it. result: as the script printed it. left: what must not be.
+    names, pools, nodes, pods: attempt → what was there of it: the pool's name, the pool in Google's books, …
+    result: as the script printed it. left: what must not be.
     """
 
+    names: dict[int, str] = field(default_factory=dict)
     pools: dict[int, NodePool] = field(default_factory=dict)
     nodes: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
     pods: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
@@ -66,24 +67,26 @@ class Story:
 
 
 class Mission:
-    """One run of the example in a world."""
+    """One run of the example in a world, on slices of one ground; `words` are the script's, behind the job's name."""
 
-    def __init__(self, world: World, telling: Telling, *words: str) -> None:
-        self.world, self._telling, self._words = world, telling, words
+    def __init__(self, world: World, ground: Ground, telling: Telling, job: str, *words: str) -> None:
+        self.world, self.ground, self._telling, self._job, self._words = world, ground, telling, job, words
         self.story = Story()
-        self._storage: Storage = open_storage(world.output).inside(JOB)
+        self._storage: Storage = open_storage(world.output).inside(job)
 
     def play(self) -> Story:
         self._act("save", "Once for a team: the cluster is saved as the block `training`")
-        self.world.save(zones=list(self.world.zones), make_pools=True)
+        self.ground.prepare(self.world)
+        self.world.save(**self.ground.fields(self.world))
         self._prove("save", "the Prefect server has it, and its form")
-        command = self.world.python(str(EXAMPLE), "--name", JOB, "--without-chips", *self._words)
+        command = self.world.python(str(EXAMPLE), "--name", self._job, "--without-chips", *self._words)
         self._act("train", f"python docs/examples/{EXAMPLE.name}")
         with Script(command, self.world.environment, self._telling.line) as script:
             self._first_attempt(script)
             self._reclaim(script)
             self._second_attempt(script)
             self._home(script)
+        self.ground.tidy(self.world)
         self._nothing_left()
         return self.story
 
@@ -95,50 +98,42 @@ class Mission:
     def _see_attempt(self, script: Script, number: int) -> None:
         """Its pool, its nodes and its pods, once all hosts run."""
         pods = script.until(lambda: self._running(number), f"the pods of attempt {number}", PATIENCE)
-        pools = {pod["spec"]["nodeSelector"].get(POOL_LABEL) for pod in pods} - {None}
         nodes = [self.world.cluster.api.get(f"/api/v1/nodes/{pod['spec']['nodeName']}") for pod in pods]
-        names = {node["metadata"]["labels"][POOL_LABEL] for node in nodes}
-        (name,) = pools or names
-        (pool,) = (pool for full, pool in self.world.google.pools.items() if full.endswith(f"/{name}"))
-        self.story.pods[number], self.story.nodes[number], self.story.pools[number] = pods, nodes, pool
-        self._prove("pool", f"Google's books: pool {name}, {len(nodes)} x {pool.config.machine_type}, in {_zone(pool)}")
-        self._prove("pods", f"the cluster: {len(pods)} pods of JobSet {_jobset(pods)} run on the nodes of that pool")
+        (name,) = {node["metadata"]["labels"][POOL_LABEL] for node in nodes}
+        self.story.pods[number], self.story.nodes[number], self.story.names[number] = pods, nodes, name
+        books = {full.rpartition("/")[2]: pool for full, pool in self.world.google.pools.items()}
+        if name in books:
+            self.story.pools[number] = books[name]
+        self._prove("pool", self.ground.seen(self.world, name))
+        self._prove("pods", f"the cluster: {len(pods)} pods of JobSet {_jobset(pods)} run on the nodes of pool {name}")
 
     def _running(self, number: int) -> list[dict[str, Any]] | None:
         """The pods of an attempt, once every one of them runs."""
         plan = self._storage.get(layout.plan(number))
         found = self.world.cluster.api.get(f"/api/v1/namespaces/{NAMESPACE}/pods")["items"]
         pods = [pod for pod in found if pod["metadata"]["labels"].get("prefect-tpu/attempt") == str(number)]
-        is_whole = plan is not None and len(pods) == len(self._addresses(plan))
+        is_whole = plan is not None and len(pods) == len(HostPlan.from_json(plan).addresses)
         return pods if is_whole and all(pod["status"].get("phase") == "Running" for pod in pods) else None
-
-    def _addresses(self, plan: bytes) -> tuple[str, ...]:
-        from prefect_tpu.infra.plan import HostPlan
-
-        return HostPlan.from_json(plan).addresses
 
     def _has_saved(self, number: int) -> int | None:
         step = checkpoints.saved_step(self._storage, number)
         return step if step else None
 
     def _reclaim(self, script: Script) -> None:
-        """Google takes one node's slice back, and has no more of its kind."""
-        pool = self.story.pools[1].name
-        self._act("reclaim", "Google takes the machines of that pool back, and has no more of their kind")
-        self.world.google.dry(machine=FIRST_MACHINE)
-        self.world.google.reclaim(pool)
-        script.until(lambda: not self._nodes_of(pool), "the end of the nodes", PATIENCE)
-        self._prove("reclaim", "the cluster: no node of that pool is left")
-
-    def _nodes_of(self, pool: str) -> list[str]:
-        found = self.world.cluster.api.get("/api/v1/nodes", labelSelector=f"{POOL_LABEL}={pool}")["items"]
-        return [node["metadata"]["name"] for node in found]
+        """The slice goes in the middle of the training."""
+        pool = self.story.names[1]
+        gone = {node["metadata"]["name"] for node in self.story.nodes[1]}
+        self._act("reclaim", self.ground.titles["reclaim"])
+        self.ground.take_back(self.world, pool)
+        script.until(lambda: not gone & set(self.world.nodes()), "the end of the nodes", PATIENCE)
+        self._prove("reclaim", f"the cluster: none of the {len(gone)} nodes is left")
+        self.ground.give_again(self.world)
 
     def _second_attempt(self, script: Script) -> None:
-        self._act("again", "The job goes on where it was, on the next offer that is to be had")
+        self._act("again", self.ground.titles["again"])
         self._see_attempt(script, 2)
         first, second = (len(self.story.pods[number]) for number in (1, 2))
-        self._prove("shape", f"another shape: {first} hosts before, {second} now")
+        self._prove("shape", f"{first} hosts before, {second} now")
 
     def _home(self, script: Script) -> None:
         status = script.wait(PATIENCE)
@@ -146,7 +141,7 @@ class Mission:
         self.story.result, self.story.lines = script.result(), script.lines
         self._act("home", "The result is home")
         attempts = self.story.result["attempts"]
-        run = self.world.server.run_of(JOB)
+        run = self.world.server.run_of(self._job)
         assert run is not None
         self.story.tasks = self.world.server.task_runs(run)
         begun, value = attempts[-1]["first_step"], self.story.result["value"]
@@ -173,10 +168,6 @@ class Mission:
 
     def _prove(self, act: str, text: str) -> None:
         self._telling.proved(Proof(act=act, text=text))
-
-
-def _zone(pool: NodePool) -> str:
-    return ", ".join(pool.locations)
 
 
 def _jobset(pods: list[dict[str, Any]]) -> str:

@@ -8,12 +8,15 @@ import pytest
 from cluster import Cluster
 from gcs import Gcs
 from google.cloud.container_v1 import NodePool
-from story import FIRST_CHIPS, Mission, Story, Telling
+from grounds import FIRST_CHIPS, MadePools, Queued
+from story import Mission, Story, Telling
 from world import RESOURCE, ZONES, World, world
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
 GOAL = 0.95
+WORDS = ("--steps", "80", "--step-seconds", "0.1")
+UNHEARD = Telling(begins=lambda *_: None, line=lambda _: None, proved=lambda _: None)
 
 
 @pytest.fixture(scope="module")
@@ -27,8 +30,14 @@ def here(cluster: Cluster, gcs: Gcs, tmp_path_factory: pytest.TempPathFactory) -
 
 @pytest.fixture(scope="module")
 def story(here: World) -> Story:
-    telling = Telling(begins=lambda *_: None, line=lambda _: None, proved=lambda _: None)
-    return Mission(here, telling, "--steps", "80", "--step-seconds", "0.1").play()
+    return Mission(here, MadePools(), UNHEARD, "digits", *WORDS).play()
+
+
+@pytest.fixture(scope="module")
+def queued(kueue: Cluster, here: World, story: Story) -> Story:
+    """The same through a queue, after the other: they are one cluster's."""
+    here.google.wet()
+    return Mission(here, Queued(), UNHEARD, "queued", *WORDS).play()
 
 
 def said(story: Story, task: str) -> str:
@@ -81,3 +90,12 @@ def test_nothing_is_left(story: Story, here: World) -> None:
     assert story.left == []
     made = [asked.name for asked in here.google.asked if asked.called == "nodePools.create"]
     assert set(made) == {RESOURCE}
+
+
+def test_a_queue_lets_the_job_in_each_time(queued: Story) -> None:
+    first, second = queued.result["attempts"]
+    assert (first["outcome"], second["outcome"]) == ("preempted", "succeeded")
+    assert second["first_step"] == first["saved_step"] + 1 > 1
+    assert [len(queued.pods[attempt]) for attempt in (1, 2)] == [4, 4]
+    assert queued.result["value"]["accuracy"] > GOAL
+    assert queued.left == []
