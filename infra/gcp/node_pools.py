@@ -19,7 +19,7 @@ from prefect_tpu.infra.errors import PlatformError, UsageError
 from prefect_tpu.infra.gcp.clusters import GkeCluster
 from prefect_tpu.infra.gcp.errors import Unavailable
 from prefect_tpu.infra.gcp.gke_access import OVERRIDE
-from prefect_tpu.infra.gcp.google_api import GoogleApi, address_of, answered, credentials_for
+from prefect_tpu.infra.gcp.google_api import Address, GoogleApi, address_of, answered, credentials_for
 from prefect_tpu.infra.gcp.patience import Patience, persevere
 from prefect_tpu.infra.gcp.pool_errors import PoolFailure, Said, Trouble, trouble_of
 from prefect_tpu.infra.gcp.pool_facts import ClusterPools, read_operation, read_pool
@@ -192,17 +192,15 @@ def _said(exc: GoogleAPICallError) -> Said:
 
 def _client() -> ClusterManagerClient:
     """One per address and process, for its connections and its token."""
-    address = address_of(KUBERNETES_ENGINE)
-    return _client_at(address.host, address.is_plain)
+    return _client_at(address_of(KUBERNETES_ENGINE))
 
 
 @lru_cache(maxsize=4)
-def _client_at(host: str, is_plain: bool) -> ClusterManagerClient:
+def _client_at(address: Address) -> ClusterManagerClient:
     from google.cloud.container_v1 import ClusterManagerClient
     from google.cloud.container_v1.services.cluster_manager.transports import ClusterManagerRestTransport
 
-    scheme = "http" if is_plain else "https"
-    credentials = credentials_for(address_of(KUBERNETES_ENGINE))
+    scheme, credentials = "http" if address.is_plain else "https", credentials_for(address)
     return ClusterManagerClient(
-        transport=ClusterManagerRestTransport(host=host, url_scheme=scheme, credentials=credentials)
+        transport=ClusterManagerRestTransport(host=address.host, url_scheme=scheme, credentials=credentials)
     )

@@ -112,7 +112,7 @@ def answer_to(failure: PoolFailure, name: str, wish: PoolWish) -> Wait | Refuse:
     said = failure.said.rstrip(".")
     if not failure.trouble.is_final:
         why = _NOT_YET[failure.trouble].format(name=name, zone=wish.zone)
-        return Wait(reason=f"{why}: {said}", is_dry=_dry(failure))
+        return Wait(reason=f"{why}: {said}", is_dry=failure.trouble.is_dry)
     advice = " ".join(filter(None, (_ADVICE.get(failure.trouble, ""), _about_policy(failure, wish))))
     is_barred = failure.trouble is Trouble.PERMISSION
     return Refuse(reason=f"node pool {name!r} cannot be made: {said}. {advice}".strip(), is_barred=is_barred)
@@ -137,10 +137,6 @@ _ADVICE = {
 }
 
 
-def _dry(failure: PoolFailure) -> bool:
-    return failure.trouble.is_dry
-
-
 def _about_policy(failure: PoolFailure, wish: PoolWish) -> str:
     """A policy that is missing is told in other words each time."""
     may_be_it = failure.trouble in (Trouble.TOPOLOGY, Trouble.INVALID, Trouble.GONE)
@@ -163,8 +159,9 @@ def _of_whole(wanted: Wanted, states: Sequence[PoolState], facts: ClusterPools, 
     by_name = {wish.name: wish for wish in wanted.wishes}
     if leaving := _first(states, Stage.LEAVING):
         reason = f"node pool {leaving.name!r} of an earlier try is being deleted"
-        why, is_dry = (f": {leaving.failure.said}", _dry(leaving.failure)) if leaving.failure else ("", False)
-        return Wait(reason=f"{reason}{why}", is_dry=is_dry)
+        if (failed := leaving.failure) is None:
+            return Wait(reason=reason)
+        return Wait(reason=f"{reason}: {failed.said}", is_dry=failed.trouble.is_dry)
     absent, busy = _first(states, Stage.ABSENT), facts.running
     if absent is not None and busy is None:
         return Create(wish=by_name[absent.name])

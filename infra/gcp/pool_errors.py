@@ -124,7 +124,7 @@ OPEN_CODES = {
     "DATA_LOSS": Trouble.AWAY,
 }
 # A quota of nothing is told from one that is used up by its number alone.
-NO_QUOTA = re.compile(r"quota.*(limit: 0(\.0+)?(?![\d.])|has a quota of '0(\.0+)?')", re.IGNORECASE | re.DOTALL)
+NO_QUOTA = re.compile(r"quota.*(limit: 0(\.0+)?(?!\.?\d)|has a quota of '0(\.0+)?')", re.IGNORECASE | re.DOTALL)
 # Words that have no code of their own, the most particular first.
 TEXTS = (
     ("is incorrect for the requested resources", Trouble.INVALID),  # the maintenance interval of a reservation

@@ -53,6 +53,7 @@ def test_words_decide_under_such_a_code(words: str, trouble: Trouble, code: str)
             Trouble.QUOTA,
         ),
         (Said(condition="GCE_QUOTA_EXCEEDED", text=QUOTA.format("0.0")), Trouble.NO_QUOTA),
+        (Said(condition="GCE_QUOTA_EXCEEDED", text="Quota 'TPUS' exceeded. Limit: 0.0."), Trouble.NO_QUOTA),
         (Said(condition="GCE_QUOTA_EXCEEDED", text=QUOTA.format("0.5")), Trouble.QUOTA),
         (Said(condition="GCE_QUOTA_EXCEEDED", text=QUOTA.format("10")), Trouble.QUOTA),
         (
