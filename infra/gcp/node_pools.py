@@ -1,16 +1,19 @@
 """How is the Container API asked about node pools, and told to change them?
 
 Google's client, in threads. Reading is repeated for a bounded time; what changes anything is sent once, for whoever
-asks looks again anyway and sees what became of it.
+asks looks again anyway and sees what became of it. It is never sent once nobody waits for it any more, and is waited
+for though whoever asked is cancelled: who gives everything back after that must not overlook it.
 """
 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import anyio
 from google.api_core.exceptions import GoogleAPICallError
 from google.auth.exceptions import DefaultCredentialsError, GoogleAuthError
 from requests import RequestException
@@ -45,7 +48,8 @@ _HTTP = {
     409: "ALREADY_EXISTS",
     429: "RESOURCE_EXHAUSTED",
 }
-_THREAD_SECONDS = 120.0  # a change may have to wait for its turn before it is sent
+TURN_SECONDS = 60.0  # for a change, before it is sent
+_THREAD_SECONDS = 120.0  # for its turn and its answer
 
 
 class PoolsError(PlatformError):
@@ -57,10 +61,20 @@ class PoolsError(PlatformError):
 
 
 class NodePools:
-    """The node pools of one cluster. gates: through which changes of them go, of the whole process by default."""
+    """The node pools of one cluster.
 
-    def __init__(self, cluster: GkeCluster, patience: Patience | None = None, gates: Gates = GATES) -> None:
-        self.cluster, self._gates = cluster, gates
+    gates: through which changes of them go, of the whole process by default.
+    turn_seconds: for how long a change waits there.
+    """
+
+    def __init__(
+        self,
+        cluster: GkeCluster,
+        patience: Patience | None = None,
+        gates: Gates = GATES,
+        turn_seconds: float = TURN_SECONDS,
+    ) -> None:
+        self.cluster, self._gates, self._turn_seconds = cluster, gates, turn_seconds
         self._patience = patience or Patience(retry=10.0)
 
     async def look(self) -> ClusterPools:
@@ -118,12 +132,17 @@ class NodePools:
         )
 
     async def _change(self, ask: Callable[..., object], *, has_topology: bool = False) -> PoolFailure | None:
+        latest = time.monotonic() + self._turn_seconds
+
         def with_turn(client: ClusterManagerClient, **how: Any) -> object:
             with self._gates.change(self.cluster):
+                if time.monotonic() > latest:
+                    raise _Failed(Said(canonical="ABORTED", text="too many other changes come first", is_answer=True))
                 return ask(client, **how)
 
         try:
-            await self._call(with_turn)
+            with anyio.CancelScope(shield=True):
+                await self._call(with_turn)
         except _Failed as exc:
             return PoolFailure(trouble=trouble_of(exc.said, has_topology=has_topology), said=exc.said.text)
         return None

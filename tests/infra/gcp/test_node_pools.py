@@ -20,10 +20,11 @@ from google.cloud.container_v1 import NodePool
 from prefect_tpu.infra.errors import PlatformError, UsageError
 from prefect_tpu.infra.gcp.clusters import GkeCluster
 from prefect_tpu.infra.gcp.errors import Unavailable
-from prefect_tpu.infra.gcp.node_pools import PoolsError
+from prefect_tpu.infra.gcp.node_pools import NodePools, PoolsError
 from prefect_tpu.infra.gcp.pool_decision import Answer, Ready, Refuse, Wait, Wanted
 from prefect_tpu.infra.gcp.pool_errors import Trouble
 from prefect_tpu.infra.gcp.pool_provision import provision
+from prefect_tpu.infra.gcp.pool_rate import Gates, TokenBucket
 from prefect_tpu.infra.gcp.pool_release import give_back, of_names, of_owner
 from prefect_tpu.infra.gcp.pool_request import node_pool
 from prefect_tpu.infra.gcp.pool_state import FRESH_SECONDS
@@ -232,6 +233,28 @@ async def test_another_change_under_way_is_waited_for(google: container.Google) 
     failure = await pools.create(node_pool(second))
     assert failure is not None and failure.trouble is Trouble.BUSY
     assert await settled(TWO) == Ready()
+
+
+async def test_a_change_whose_turn_comes_too_late_is_not_sent(google: container.Google) -> None:
+    failure = await NodePools(CLUSTER, turn_seconds=0.0).create(node_pool(wanted().wishes[0]))
+    assert failure is not None and failure.trouble is Trouble.BUSY
+    assert asked_for(google, "nodePools.create") == []
+
+
+async def test_who_is_cancelled_leaves_no_change_behind_that_is_still_to_come(google: container.Google) -> None:
+    waits, comes = threading.Event(), threading.Event()
+
+    def wait(_: float) -> None:
+        waits.set()
+        comes.wait()
+
+    pools = NodePools(CLUSTER, gates=Gates(lambda: TokenBucket(0, 1_000, sleep=wait)))
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(pools.create, node_pool(wanted().wishes[0]))
+        await anyio.to_thread.run_sync(waits.wait)
+        tasks.cancel_scope.cancel()
+        comes.set()
+    assert set(status(google)) == wanted().names
 
 
 async def test_two_that_ask_for_the_same_at_once_make_it_once(google: container.Google) -> None:
