@@ -9,7 +9,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from prefect_tpu.infra.backends.base import Backend, Handle
-from prefect_tpu.infra.launcher.step import Live
+from prefect_tpu.infra.launcher.view import Live
 from prefect_tpu.infra.plan import HostPlan
 from prefect_tpu.infra.policy.offers import offer_of
 from prefect_tpu.infra.state import Observation

@@ -6,10 +6,11 @@ look, so that whoever drives the job next refuses it too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence, Set
 
 from prefect_tpu.infra.job import AttemptSummary, SliceJob
-from prefect_tpu.infra.policy.capacity import REST_SECONDS, said_in_vain
+from prefect_tpu.infra.policy.capacity import LONGEST_SILENCE_SECONDS, REST_SECONDS, rest_after, said_in_vain
 from prefect_tpu.infra.policy.offers import named, offers_of
 from prefect_tpu.infra.state import Offer, Waiting
 
@@ -17,7 +18,8 @@ from prefect_tpu.infra.state import Offer, Waiting
 class Offers:
     """The job's offers in its order, and what one driver has seen of them. `clock` gives seconds.
 
-    rest: seconds after which an offer without capacity is asked again.
+    rest: seconds after which an offer without capacity is asked again, for the first time.
+    awaited: the offer whose slice is on its way; it keeps its turn until that comes, or it tires.
     rehearsed: what drills have made impossible, by the newest look.
     """
 
@@ -30,7 +32,8 @@ class Offers:
         self._barred: set[Offer] = set()
         self._said: dict[Offer, str] = {}  # by those that were asked since there was no slice
         self._wakes: dict[Offer, float] = {}  # when those that were dry are asked again
-        self._turn: Offer | None = None  # which one is waited for, until it comes or tires
+        self._times: Counter[Offer] = Counter()  # how often in a row they were
+        self.awaited: Offer | None = None
         self._lacking_since: float | None = None
 
     @property
@@ -78,22 +81,31 @@ class Offers:
             self._said.clear()
         self._said[offer] = answer.reason
         if answer.is_dry:
-            self._wakes[offer] = self._clock() + self.rest
-        self._turn = None if answer.is_dry else offer
+            self._times[offer] += 1
+            self._wakes[offer] = self._clock() + rest_after(self._times[offer], self.rest, LONGEST_SILENCE_SECONDS)
+        else:
+            self._forget({offer})
+        self.awaited = None if answer.is_dry else offer
 
     def got(self) -> None:
         """There is a slice. Who rests goes on resting."""
-        self._turn = self._lacking_since = None
-        self._wakes = {offer: moment for offer, moment in self._wakes.items() if moment > self._clock()}
+        self.awaited = self._lacking_since = None
+        self._forget({offer for offer, moment in self._wakes.items() if moment <= self._clock()})
+
+    def _forget(self, offers: Set[Offer]) -> None:
+        """That they were dry."""
+        for offer in offers:
+            self._wakes.pop(offer, None)
+            self._times.pop(offer, None)
 
     def tire(self) -> Offer | None:
         """Refuse what was waited for too long, if there is another offer that was not asked yet; that offer."""
-        tired_of, longest = self._turn, self._job.provision_timeout
+        tired_of, longest = self.awaited, self._job.provision_timeout
         if tired_of is None or self.waited <= longest or not set(self.all) - set(self.refused) - set(self._said):
             return None
         said = self._said[tired_of].rstrip(".")
         self.refuse(tired_of, f"no slice within {longest:.0f} s (provision_timeout): {said}.")
-        self._turn = self._lacking_since = None
+        self.awaited = self._lacking_since = None
         return tired_of
 
     def instead_of(self, offer: Offer, ended: Sequence[AttemptSummary] = ()) -> str | None:

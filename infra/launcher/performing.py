@@ -34,7 +34,8 @@ from prefect_tpu.infra.launcher.holding import LOOK_SECONDS, Holding
 from prefect_tpu.infra.launcher.ledger import Ledger
 from prefect_tpu.infra.launcher.news import Announcer
 from prefect_tpu.infra.launcher.rehearsed import refused
-from prefect_tpu.infra.launcher.step import Live, View, step
+from prefect_tpu.infra.launcher.step import step
+from prefect_tpu.infra.launcher.view import Live, View, view_of
 from prefect_tpu.infra.launcher.written import Reader, Written
 from prefect_tpu.infra.plan import HostPlan, RestorePoint
 from prefect_tpu.infra.policy.capacity import to_avoid
@@ -92,23 +93,7 @@ class Performer:
         return action
 
     def _view(self, written: Written) -> View:
-        ended, offers = written.ended, self.slice.offers
-        return View(
-            job=self.job,
-            offers=offers.all,
-            ended=ended,
-            last_number=written.last_number,
-            since_last_end=time.time() - (ended[-1].ended or 0.0) if ended else 0.0,
-            live=self._live(written),
-            refused=offers.refused,
-            barred=offers.barred,
-            lacking=offers.lacking,
-            dry=offers.dry,
-            rest=offers.rest,
-            held=self.slice.offer,
-            waited=offers.waited,
-            is_stop_asked=written.is_stop_asked,
-        )
+        return view_of(self.job, written, self.slice.offers, self.slice.offer, self._live(written))
 
     async def live(self) -> Live | None:
         """The attempt that has a plan and no outcome."""

@@ -7,11 +7,9 @@ so a driver may be killed at any moment and another one goes on.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from prefect_tpu.infra.errors import Failure, FailureKind
-from prefect_tpu.infra.job import AttemptSummary, SliceJob
 from prefect_tpu.infra.launcher.actions import (
     Action,
     Attach,
@@ -24,6 +22,7 @@ from prefect_tpu.infra.launcher.actions import (
     TellToLeave,
     Watch,
 )
+from prefect_tpu.infra.launcher.view import Live, View
 from prefect_tpu.infra.policy import capacity, restarts
 from prefect_tpu.infra.policy.failures import classify, failure, is_decided
 from prefect_tpu.infra.policy.offers import named, offer_of
@@ -31,64 +30,6 @@ from prefect_tpu.infra.state import HostPhase, JobState, Observation, Offer
 
 SETTLE_SECONDS = 2.0  # after the first host's failure: time for the others to say what they saw
 KILL_AFTER_GRACE_SECONDS = 5.0  # a runner ends its program after its grace; this long later it is ended itself
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Live:
-    """The attempt that has a plan and no outcome.
-
-    observation: None until the backend was asked.
-    failing_for: seconds since a host's failure was first seen, None where none was.
-    waiting_for: seconds that it has been without a slice since it was sent, None where it has one.
-    stopping_for: seconds since the hosts were told to leave, None where they were not.
-    is_lacking: no host of it has begun, and its slice could not be taken.
-    """
-
-    number: int
-    offer: Offer
-    observation: Observation | None = None
-    is_lacking: bool = False
-    failing_for: float | None = None
-    waiting_for: float | None = None
-    stopping_for: float | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class View:
-    """Everything that decides what comes next.
-
-    offers: in the job's order. ended: the attempts of this round, oldest first.
-    last_number: of any attempt ever. since_last_end: seconds.
-    refused: offers that cannot be had, and why. barred: those of them that lack no slice.
-    lacking: what offers said that had no slice for now. dry: those of them that had no capacity, and for how many
-        seconds more each rests. rest: for how many seconds they do.
-    held: the offer of the slice we have. waited: seconds since there was none to be had.
-    """
-
-    job: SliceJob
-    offers: tuple[Offer, ...]
-    ended: tuple[AttemptSummary, ...] = ()
-    last_number: int = 0
-    since_last_end: float = 0.0
-    live: Live | None = None
-    refused: Mapping[Offer, str] = field(default_factory=dict)
-    barred: frozenset[Offer] = frozenset()
-    lacking: Mapping[Offer, str] = field(default_factory=dict)
-    dry: Mapping[Offer, float] = field(default_factory=dict)
-    rest: float = capacity.REST_SECONDS
-    held: Offer | None = None
-    waited: float = 0.0
-    is_stop_asked: bool = False
-
-    @property
-    def now(self) -> float:
-        """By the clock of the attempts' ends; it tells nothing before the first of them."""
-        return (self.ended[-1].ended or 0.0) + self.since_last_end if self.ended else 0.0
-
-    @property
-    def reasons(self) -> dict[Offer, str]:
-        """Why each offer that was asked gave no slice."""
-        return {**capacity.said_in_vain(self.ended), **self.lacking, **self.refused}
 
 
 def step(view: View) -> Action:
@@ -241,7 +182,7 @@ def _after_end(view: View) -> Action:
 def _begin(view: View) -> Action:
     number = view.last_number + 1
     in_vain = _in_vain(view)
-    chosen = capacity.choose(view.offers, view.refused, in_vain, view.barred, view.dry)
+    chosen = _chosen(view, in_vain)
     is_good = view.held not in in_vain or view.held == chosen  # after one in vain, another may have its turn
     if view.held is not None and view.held not in view.refused and is_good:
         return Submit(number=number)
@@ -251,6 +192,13 @@ def _begin(view: View) -> Action:
         return Finish(state=JobState.FAILED, failure=chosen)
     rest = view.dry.get(chosen, 0.0)
     return Rest(number=number, seconds=rest) if rest > 0.0 else Provision(number=number, offer=chosen)
+
+
+def _chosen(view: View, in_vain: tuple[Offer, ...]) -> Offer | Failure:
+    """One whose slice is on its way keeps its turn: another one that was asked now would leave it half made."""
+    if view.awaited is not None and view.awaited not in view.refused:
+        return view.awaited
+    return capacity.choose(view.offers, view.refused, in_vain, view.barred, view.dry)
 
 
 def _of_all(view: View, cause: Failure) -> Failure:

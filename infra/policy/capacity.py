@@ -15,9 +15,9 @@ from prefect_tpu.infra.policy.offers import named, offer_of
 from prefect_tpu.infra.state import HostObservation, Observation, Offer
 
 REST_SECONDS = 60.0  # an offer without capacity is asked again after it; a platform that has none has none at once
-LONGEST_REST_SECONDS = 1_800.0
+LONGEST_SILENCE_SECONDS = 600.0  # between two questions where nothing waits in a cluster meanwhile
+LONGEST_REST_SECONDS = 1_800.0  # where another attempt does
 REFUSED_ADVICE = "Waiting does not help: mend what is named, or ask for other accelerators, then run the same again."
-
 
 CAPACITY = frozenset({FailureKind.NO_CAPACITY, FailureKind.UNSCHEDULABLE, FailureKind.NO_QUOTA})
 AVOID_SECONDS = 1_800.0  # by then a platform has mended or replaced the machine that it took away
@@ -104,14 +104,17 @@ def said_in_vain(ended: Sequence[AttemptSummary]) -> dict[Offer, str]:
 def resting(ended: Sequence[AttemptSummary], now: float, seconds: float = REST_SECONDS) -> dict[Offer, float]:
     """For how many seconds more no attempt shall begin on an offer again while another one waits in a cluster.
 
-    Twice as long each time, so that a day of waiting makes no thousand attempts. `now` is by the clock of their ends;
-    an offer that has rested for long enough has 0 or less.
+    `now` is by the clock of their ends; an offer that has rested for long enough has 0 or less.
     """
     tried = in_vain(ended)
     times = Counter(offer_of(attempt) for attempt in tried)
     last = {offer_of(attempt): attempt.ended or attempt.started for attempt in tried}
-    longest = max(seconds, LONGEST_REST_SECONDS)
-    return {o: last[o] + min(longest, seconds * 2.0 ** min(count - 1, 16)) - now for o, count in times.items()}
+    return {o: last[o] + rest_after(count, seconds, LONGEST_REST_SECONDS) - now for o, count in times.items()}
+
+
+def rest_after(times: int, first: float, longest: float) -> float:
+    """Seconds: twice as long each time in vain, so that a day without capacity makes no thousand tries."""
+    return min(max(first, longest), first * 2.0 ** min(times - 1, 16))
 
 
 def new_places(row: Sequence[AttemptSummary]) -> tuple[str, ...]:

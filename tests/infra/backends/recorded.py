@@ -15,7 +15,8 @@ from prefect_tpu.infra.contract import HostRecord
 from prefect_tpu.infra.errors import Failure
 from prefect_tpu.infra.job import SliceJob
 from prefect_tpu.infra.launcher.actions import Close
-from prefect_tpu.infra.launcher.step import Live, View, step
+from prefect_tpu.infra.launcher.step import step
+from prefect_tpu.infra.launcher.view import Live, View
 from prefect_tpu.infra.policy.offers import offers_of
 from prefect_tpu.infra.scratch import HostProgress
 

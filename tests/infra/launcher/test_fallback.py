@@ -16,7 +16,9 @@ from prefect_tpu.infra.errors import PlatformError, UsageError
 from prefect_tpu.infra.job import JobResult, SliceJob
 from prefect_tpu.infra.launcher import history
 from prefect_tpu.infra.launcher.driver import JobDriver
-from prefect_tpu.infra.launcher.news import News
+from prefect_tpu.infra.launcher.holding import Holding
+from prefect_tpu.infra.launcher.news import Announcer, News
+from prefect_tpu.infra.launcher.waiting import read_waiting
 from prefect_tpu.infra.pods import PodSettings
 from prefect_tpu.infra.state import HostObservation, HostPhase, Observation, Waiting
 from prefect_tpu.infra.storage import open_storage
@@ -111,10 +113,25 @@ def test_a_zone_without_capacity_gives_its_turn_to_the_next(drive: Callable[...,
 def test_where_none_has_any_each_is_asked_again_in_turn(drive: Callable[..., Drive]) -> None:
     ended = drive({HERE: [DRY, DRY], THERE: [DRY]}, [done(1)])
     assert (ended.zones, ended.backend.asked) == ([THERE], [HERE, THERE, HERE, THERE])
-    assert (
-        f"waiting: no capacity, and asked again soon: v6e-16 in {HERE}: GCE_STOCKOUT; v6e-16 in {THERE}: GCE_STOCKOUT"
-        in ended.said
-    )
+
+
+def test_while_all_of_them_rest_it_is_said_what_each_has_answered(
+    bucket: str, make_job: Callable[..., SliceJob]
+) -> None:
+    job, said = make_job(accelerators=("v6e-16",), backend="jobset", pods=PODS), list[str | None]()
+    tell = Announcer(job.name, lambda news: said.append(news.text))
+    storage = open_storage(f"{bucket}/jobs/{job.name}")
+
+    async def rest() -> None:
+        holding = Holding(job, storage, Quick({}, {}), tell)
+        for offer in holding.offers.all:
+            holding.offers.wait_for(offer, DRY)
+        await holding.rest(1, 0.0)
+
+    anyio.run(rest)
+    answers = f"v6e-16 in {HERE}: GCE_STOCKOUT; v6e-16 in {THERE}: GCE_STOCKOUT"
+    assert said == [f"waiting: no capacity, and asked again soon: {answers}"]
+    assert read_waiting(storage, 1) == f"no capacity, and asked again soon: {answers}"
 
 
 def test_what_is_being_made_keeps_its_turn(drive: Callable[..., Drive]) -> None:

@@ -11,7 +11,7 @@ from prefect_tpu.infra.errors import FailureKind
 from prefect_tpu.infra.job import AttemptSummary, SliceJob
 from prefect_tpu.infra.launcher.offers import Offers
 from prefect_tpu.infra.pods import PodSettings
-from prefect_tpu.infra.policy.capacity import REST_SECONDS
+from prefect_tpu.infra.policy.capacity import LONGEST_SILENCE_SECONDS, REST_SECONDS, choose
 from prefect_tpu.infra.policy.failures import failure
 from prefect_tpu.infra.state import Offer, Waiting
 
@@ -101,6 +101,35 @@ def test_one_without_capacity_rests_and_the_time_without_a_slice_runs_over_all(
     assert (offers.waited, offers.lacking) == (5.0, {A: "no capacity", B: "no capacity"})
     clock.now += 99.0
     assert (offers.tire(), offers.waited) == (None, 104.0), "none of them keeps its turn, so none tires"
+
+
+def test_on_a_dry_day_each_offer_is_asked_in_turn_and_not_often(offers_of: Callable[..., Offers], clock: Clock) -> None:
+    offers, asked = offers_of("v6e-16", "cpu"), list[Offer]()
+    end = clock.now + 86_400.0
+    while clock.now < end:
+        chosen = choose(offers.all, {}, dry=offers.dry)
+        assert isinstance(chosen, Offer)
+        rest = offers.dry.get(chosen, 0.0)
+        clock.now += max(0.0, rest)
+        if rest <= 0.0:
+            asked.append(chosen)
+            offers.wait_for(chosen, DRY)
+            clock.now += 30.0
+    assert asked == [(A, B)[index % 2] for index in range(len(asked))]
+    assert 86_400.0 / LONGEST_SILENCE_SECONDS < asked.count(A) < 150
+
+
+def test_one_that_was_dry_and_has_a_slice_on_its_way_is_dry_no_more(
+    offers_of: Callable[..., Offers], clock: Clock
+) -> None:
+    offers = offers_of("v6e-16", "cpu")
+    for _ in range(3):
+        offers.wait_for(A, DRY)
+    assert offers.dry == {A: 4 * REST_SECONDS}
+    offers.wait_for(A, TAKEN)
+    assert (offers.dry, offers.awaited) == ({}, A)
+    offers.wait_for(A, DRY)
+    assert (offers.dry, offers.awaited) == ({A: REST_SECONDS}, None)
 
 
 def test_what_is_waited_for_tires_only_where_another_one_was_never_asked(

@@ -27,7 +27,8 @@ from prefect_tpu.infra.launcher.actions import (
     TellToLeave,
     Watch,
 )
-from prefect_tpu.infra.launcher.step import KILL_AFTER_GRACE_SECONDS, SETTLE_SECONDS, Live, View, step
+from prefect_tpu.infra.launcher.step import KILL_AFTER_GRACE_SECONDS, SETTLE_SECONDS, step
+from prefect_tpu.infra.launcher.view import Live, View
 from prefect_tpu.infra.policy.capacity import CAPACITY
 from prefect_tpu.infra.policy.failures import failure
 from prefect_tpu.infra.state import Cause, HostObservation, HostPhase, JobState, Observation, Offer, Waiting
@@ -110,6 +111,10 @@ TABLE: dict[str, tuple[View, type[Action], dict[str, object]]] = {
     "all were dry, and one is awake": (view(dry={A: 0.0, B: 5.0}), Provision, {"offer": A}),
     "all are dry, for too long": (view(dry={A: 50.0, B: 5.0}, waited=LONG + 1), Finish, {"state": JobState.FAILED}),
     "all are dry, stop asked": (view(dry={A: 50.0, B: 5.0}, is_stop_asked=True), Finish, {"state": JobState.STOPPED}),
+    "a slice is on its way, and another offer has rested": (
+        view(ended=(ended(FailureKind.NO_CAPACITY),), since_last_end=LONG, awaited=A, dry={B: -1.0}),
+        Provision, {"offer": A}),
+    "what was on its way is refused": (view(awaited=B, refused={B: "no"}), Provision, {"offer": A}),
     "a slice is held whose like is dry now": (view(held=A, dry={A: 50.0}), Submit, {"number": 1}),
     "stopped before it began": (view(is_stop_asked=True, held=A), Finish, {"state": JobState.STOPPED}),
     "numbers go on in a later round": (view(last_number=7, held=A), Submit, {"number": 8}),
