@@ -7,6 +7,7 @@ calls, so any process goes on where another one was killed.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
@@ -31,7 +32,7 @@ from prefect_tpu.infra.backends.jobset_quota_question import question_of
 from prefect_tpu.infra.backends.jobset_watch import Watching
 from prefect_tpu.infra.checks import Look
 from prefect_tpu.infra.contract import Env
-from prefect_tpu.infra.errors import UsageError
+from prefect_tpu.infra.errors import PlatformError, UsageError
 from prefect_tpu.infra.gcp.contradictions import contradiction, contradiction_of_places, zones_to_name
 from prefect_tpu.infra.gcp.kubernetes import Kubernetes
 from prefect_tpu.infra.gcp.placement import zone_label
@@ -43,6 +44,7 @@ from prefect_tpu.infra.policy.quota import Ruling
 from prefect_tpu.infra.state import Observation, Offer, Waiting
 from prefect_tpu.infra.storage import BUCKET
 
+logger = logging.getLogger(__name__)
 LOOK_SECONDS = 2.0  # a look at a bucket is a request or two
 FOLDER = "file://"  # how somebody says that this machine and the nodes have the same folder
 
@@ -52,9 +54,8 @@ class JobSetBackend:
 
     def __init__(self, environment: Mapping[str, str] | None = None) -> None:
         self._environment = environment
-        self._accepted: tuple[str | None, PodSettings] | None = (
-            None  # asked once: the next attempt waits for no twenty questions
-        )
+        # asked once: the next attempt waits for no twenty questions
+        self._accepted: tuple[str | None, PodSettings] | None = None
 
     @property
     def look_seconds(self) -> float:
@@ -196,15 +197,22 @@ class JobSetBackend:
     async def release(self, held: Held) -> None:
         """A slice is taken and given back with its JobSet; pools that were made for one go with it, else at once."""
         kept = jobset_pools.Kept.of(held)
-        if kept is None:
-            return
-        async with Kubernetes(kept.cluster) as cluster:
-            if await jobset_sending.is_live(cluster, kept.jobset, kept.namespace, kept.output):
-                return
-        await jobset_pools.leave(kept.cluster, kept.pools, kept.output)
+        if kept is not None and not await _may_live(kept):
+            await jobset_pools.leave(kept.cluster, kept.pools, kept.output)
 
     async def withdraw(self, job: SliceJob, output: str) -> None:
         await jobset_pools.give_all_back(job, output)
+
+
+async def _may_live(kept: jobset_pools.Kept) -> bool:
+    """Whether an attempt lives on these pools: it may where its cluster does not tell, and they go later then."""
+    try:
+        async with Kubernetes(kept.cluster) as cluster:
+            return await jobset_sending.is_live(cluster, kept.jobset, kept.namespace, kept.output)
+    except (PlatformError, UsageError) as exc:
+        pools = ", ".join(kept.pools)
+        logger.warning("Node pools %s are kept for now, for attempt %s may live on them: %s", pools, kept.jobset, exc)
+        return True
 
 
 def _is_shared(output: str, volumes: Mapping[str, str]) -> bool:

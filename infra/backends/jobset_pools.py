@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -19,6 +20,7 @@ from prefect_tpu.infra.errors import PlatformError, UsageError
 from prefect_tpu.infra.gcp import lifetimes, pool_names
 from prefect_tpu.infra.gcp.clusters import ClusterName, GkeCluster
 from prefect_tpu.infra.gcp.pod_plan import capacity_of, reservation_of
+from prefect_tpu.infra.gcp.pool_facts import Pool
 from prefect_tpu.infra.gcp.pool_names import Try
 from prefect_tpu.infra.gcp.pool_request import PoolWish, cannot_be_made, node_pool
 from prefect_tpu.infra.job import SliceJob
@@ -27,6 +29,7 @@ from prefect_tpu.infra.state import Offer, Waiting
 from prefect_tpu.infra.zones import region_of
 
 logger = logging.getLogger(__name__)
+_TROUBLES = (PlatformError, UsageError)  # in giving back: it is said, and keeps no job from going on or from its end
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,53 +138,64 @@ async def ensure(attempt: Attempt, offer: Offer) -> Waiting | Refused | None:
 
 
 async def give_back(cluster: str | None, pools: tuple[str, ...], owner: str) -> None:
-    """Begin to delete these pools of a job. Raises `PlatformError` where Google refuses, or does not answer.
+    """Begin to delete these pools of a job.
 
     owner: the hash of the job's folder.
+
+    Raises:
+        PlatformError: Google refuses, or does not answer, or the cluster does something else all the time.
     """
     from prefect_tpu.infra.gcp import pool_release
-    from prefect_tpu.infra.gcp.node_pools import NodePools
 
     place = ClusterName.parse(cluster).place
     if place is not None and pools:
-        await pool_release.give_back(NodePools(place), pool_release.of_names(pools, owner))
+        await _begin_to_delete(place, pool_release.of_names(pools, owner), pool_release.WAIT_SECONDS)
+
+
+async def _begin_to_delete(cluster: GkeCluster, chosen: Callable[[Pool], bool], seconds: float) -> None:
+    from prefect_tpu.infra.gcp import pool_release
+    from prefect_tpu.infra.gcp.node_pools import NodePools
+
+    if left := await pool_release.give_back(NodePools(cluster), chosen, seconds):
+        raise PlatformError(
+            f"Cluster {cluster.cluster} takes one change at a time, and does something else: it was not told yet to"
+            f" delete node pools {', '.join(left)}. Try again in some minutes."
+        )
 
 
 async def leave(cluster: str | None, pools: tuple[str, ...], output: str) -> None:
     """The same for an attempt that is over: what cannot be given back now is left for later, and said."""
     try:
         await give_back(cluster, pools, pool_names.owner_hash(output))
-    except PlatformError as exc:
+    except _TROUBLES as exc:
         logger.warning("Node pools %s may be left, until `prefect-tpu reap` ends them: %s", ", ".join(pools), exc)
 
 
 async def give_all_back(job: SliceJob, output: str) -> None:
     """Begin to delete whatever pools a job has, in all its clusters; what cannot be is left to the reaper, and said."""
     from prefect_tpu.infra.gcp import pool_release
-    from prefect_tpu.infra.gcp.node_pools import NodePools
 
     if job.pods is None or not job.pods.make_pools:
         return
     chosen = pool_release.of_owner(pool_names.owner_hash(output))
     for cluster in _clusters(job.pods):
         try:
-            await pool_release.give_back(NodePools(cluster), chosen, pool_release.LAST_WAIT_SECONDS)
-        except PlatformError as exc:
+            await _begin_to_delete(cluster, chosen, pool_release.LAST_WAIT_SECONDS)
+        except _TROUBLES as exc:
             logger.warning("Node pools of job %s may be left, until `prefect-tpu reap` ends them: %s", job.name, exc)
 
 
 async def _leave_others(attempt: Attempt, cluster: GkeCluster) -> None:
     """Once a slice is had in one cluster, nothing is kept of earlier tries in the others."""
     from prefect_tpu.infra.gcp import pool_release
-    from prefect_tpu.infra.gcp.node_pools import NodePools
 
     assert attempt.job.pods is not None, "only jobs with pods have pools"
     chosen = pool_release.of_owner(pool_names.owner_hash(attempt.output))
     for other in _clusters(attempt.job.pods):
         if other != cluster:
             try:
-                await pool_release.give_back(NodePools(other), chosen, seconds=0)
-            except PlatformError as exc:
+                await _begin_to_delete(other, chosen, seconds=0)
+            except _TROUBLES as exc:
                 logger.warning("What was tried in cluster %s may be left there for now: %s", other.cluster, exc)
 
 

@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 
 from prefect_tpu.infra.errors import PlatformError
+from prefect_tpu.infra.gcp.errors import Unavailable
 from prefect_tpu.infra.gcp.node_pools import NodePools
 from prefect_tpu.infra.gcp.pool_facts import ClusterPools, Pool
 
@@ -40,21 +41,28 @@ async def give_back(
     """Begin to delete the chosen pools; the names of those for which that could not be begun within so many seconds.
 
     Raises:
-        PlatformError: Google refuses, or does not answer.
+        PlatformError: Google refuses, or does not answer for as long.
     """
     clock = asyncio.get_running_loop().time
     end = clock() + seconds
     while True:
-        facts = await pools.look()
-        left = list(_left(facts, chosen))
-        if left and facts.running is None and await _delete(pools, left[0]):
-            del left[0]
-        if not left:
-            return ()
-        if clock() + pause > end:
-            logger.warning("Node pools %s are not given back yet: `prefect-tpu reap` ends them.", ", ".join(left))
-            return tuple(left)
+        try:
+            left = await _begin_one(pools, chosen)
+        except Unavailable:
+            if clock() + pause > end:
+                raise
+        else:
+            if not left or clock() + pause > end:
+                return left
         await asyncio.sleep(pause)
+
+
+async def _begin_one(pools: NodePools, chosen: Chosen) -> tuple[str, ...]:
+    """Begin to delete the first of them, if the cluster does nothing else; the names of those that are left."""
+    facts = await pools.look()
+    left = tuple(_left(facts, chosen))
+    has_begun = bool(left) and facts.running is None and await _delete(pools, left[0])
+    return left[1:] if has_begun else left
 
 
 def _left(facts: ClusterPools, chosen: Chosen) -> Iterator[str]:

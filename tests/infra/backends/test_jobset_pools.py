@@ -150,6 +150,35 @@ async def test_a_stockout_gives_the_turn_to_the_next_and_what_was_had_there_goes
             await anyio.sleep(0.02)
 
 
+async def test_what_is_still_being_made_elsewhere_is_left_for_now_and_said(
+    google: container.Google, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked = attempt(ZONAL, ELSEWHERE)
+    google.world.delays.making = 60.0
+    await jobset_pools.ensure(asked, first(asked))
+    google.world.delays.making = 0.1
+    assert await ensured(asked, Offer(accelerator="v6e-16", cluster=ELSEWHERE)) is None
+    (said,) = [message for message in caplog.messages if "may be left there" in message]
+    assert f"not told yet to delete node pools {jobset_pools.names(asked, first(asked))[0]}. Try again" in said
+
+
+async def test_slices_are_kept_where_their_cluster_does_not_say_whether_an_attempt_lives(
+    google: container.Google, caplog: pytest.LogCaptureFixture, nowhere: None
+) -> None:
+    asked = attempt("gke_p_us-east5-b_c")
+    assert await ensured(asked) is None
+    held = jobset_plan.hold(asked, first(asked))
+    await JobSetBackend().release(held)
+    assert status(google) == dict.fromkeys(jobset_pools.names(asked, first(asked)), "RUNNING")
+    assert f"{held.handle['made']['pools'][0]} are kept for now" in caplog.text
+
+
+@pytest.fixture
+def nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No cluster can be reached: there is no kubeconfig."""
+    monkeypatch.setenv("KUBECONFIG", "/nowhere")
+
+
 async def test_a_job_that_ends_has_no_pool_any_more_in_any_cluster(google: container.Google) -> None:
     asked = attempt(ZONAL, ELSEWHERE)
     for cluster in (ZONAL, ELSEWHERE):

@@ -309,6 +309,17 @@ async def test_a_cluster_that_stays_busy_is_not_waited_for_without_end(google: c
     assert left == (TWO.wishes[1].name,)
 
 
+async def test_an_api_that_is_away_while_pools_are_given_back_is_asked_again(google: container.Google) -> None:
+    assert await settled(wanted()) == Ready()
+    owner, impatient = wanted().tried.owner, node_pools(retry=0.0)
+    with google.trouble(code=503, times=2) as away:
+        assert await give_back(impatient, of_owner(owner), pause=0.02) == ()
+    assert away.struck == 2
+    await gone(google)
+    with google.trouble(code=503), pytest.raises(Unavailable):
+        await give_back(impatient, of_owner(owner), seconds=0.1, pause=0.02)
+
+
 async def test_a_pool_that_is_being_made_is_given_back_once_that_is_over(google: container.Google) -> None:
     (name,) = wanted().names
     await looked(wanted())
