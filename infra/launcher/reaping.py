@@ -18,7 +18,7 @@ from prefect_tpu.infra.launcher import history
 from prefect_tpu.infra.launcher.jobs import job_names
 from prefect_tpu.infra.launcher.lease import driver_of
 from prefect_tpu.infra.plan import HostPlan
-from prefect_tpu.infra.policy.leftovers import Leftover, Limits, why_to_end
+from prefect_tpu.infra.policy.leftovers import UNDRIVEN_SECONDS, Leftover, Limits, why_to_end
 from prefect_tpu.infra.storage import Storage, local_folder, open_storage
 
 STALE_SECONDS = 3_600.0  # a write takes seconds; copying much data touches its folder all the time
@@ -115,7 +115,9 @@ def _facts(storage: Storage, remnant: Remnant) -> Leftover | None:
         outcome = history.read_outcome(storage, remnant.attempt)
         end = history.read_result(storage)
         numbers = history.attempt_numbers(storage)
-        renewed = storage.changed(layout.LEASE) or 0.0
+        silent = time.time() - (storage.changed(layout.LEASE) or 0.0)
+        # Of a driver that was killed on another machine the lease stays: it counts as long as it is renewed.
+        is_driven = driver_of(storage) is not None and silent <= UNDRIVEN_SECONDS
     except PlatformError:
         return None
     return Leftover(
@@ -124,8 +126,8 @@ def _facts(storage: Storage, remnant: Remnant) -> Leftover | None:
         limits=_limits(plan, remnant) if plan else None,
         outcome=outcome.outcome if outcome else None,
         end=end.state if end else None,
-        is_driven=driver_of(storage) is not None,
-        undriven_for=min(remnant.age, time.time() - renewed),
+        is_driven=is_driven,
+        undriven_for=min(remnant.age, silent),
         age=remnant.age,
         has_job=has_job,
         comes_first=remnant.comes_first,

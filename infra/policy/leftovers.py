@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 MARGIN_SECONDS = 30.0  # a runner ends its program itself and then writes its record: it gets this long beyond its due
 
-UNDRIVEN_SECONDS = 600.0  # what was made for an attempt waits so long for somebody to begin it
+UNDRIVEN_SECONDS = 600.0  # what was made for an attempt waits so long for somebody who renews the lease of its job
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from prefect_tpu.infra.launcher.lease import Lease
 from prefect_tpu.infra.launcher.reaping import STALE_SECONDS, Finding
 from prefect_tpu.infra.launcher.reaping import find as find_there
 from prefect_tpu.infra.plan import HostPlan
+from prefect_tpu.infra.policy.leftovers import UNDRIVEN_SECONDS
 from prefect_tpu.infra.storage import LocalStorage
 
 ENDED = AttemptSummary(number=3, accelerator="v6e-16", started=1.0, ended=2.0, outcome="succeeded", failure=None)
@@ -73,6 +75,19 @@ def test_who_drives_a_job_ends_it_itself(begun: LocalStorage, process: subproces
     history.write_outcome(begun, ENDED)
     assert Lease(begun, time.monotonic).take() is None
     assert find(output_of(begun)) == []
+
+
+def test_a_driver_elsewhere_that_renews_its_lease_no_more_drives_no_more(
+    begun: LocalStorage, process: subprocess.Popen[bytes]
+) -> None:
+    """Whoever was killed on another machine leaves its lease, and nobody here can see that it is dead."""
+    history.write_outcome(begun, ENDED)
+    begun.put(layout.LEASE, json.dumps({"token": "x", "host": "elsewhere", "pid": 1, "born": 1.0}).encode())
+    assert find(output_of(begun)) == []
+    long_ago = time.time() - UNDRIVEN_SECONDS - 10
+    os.utime(begun.path(layout.LEASE), (long_ago, long_ago))
+    (found,) = find(output_of(begun))
+    assert found.why == "the attempt has ended (succeeded)"
 
 
 def test_of_files_that_cannot_be_read_nothing_is_known(begun: LocalStorage, process: subprocess.Popen[bytes]) -> None:
