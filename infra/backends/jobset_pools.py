@@ -222,7 +222,7 @@ def _wishes(attempt: Attempt, offer: Offer, zone: str) -> tuple[PoolWish, ...]:
     job, shape, tried = attempt.job, _shape(attempt, offer), _try(attempt, offer)
     assert job.pods is not None, "only jobs with pods have pools"
     now = time.time()
-    living = lifetimes.active_deadline(job.provision_timeout, job.deadline, job.grace)
+    living = lifetimes.pool_lifetime(job.provision_timeout, job.deadline, job.grace)
     count = pool_names.pool_count(shape, job.slices)
     return tuple(
         PoolWish(

@@ -1,4 +1,4 @@
-"""How long may the pods of an attempt live, and how long do they have to leave?"""
+"""How long may the pods of an attempt live, and what was made for them, and how long do they have to leave?"""
 
 from __future__ import annotations
 
@@ -26,6 +26,11 @@ def active_deadline(provision_timeout: float, deadline: float | None, grace: flo
     """Seconds after which Kubernetes ends the Jobs of an attempt whatever happens: its waiting counts too."""
     running = DEFAULT_DEADLINE_SECONDS if deadline is None else deadline
     return math.ceil(provision_timeout + running + grace) + MARGIN_SECONDS
+
+
+def pool_lifetime(provision_timeout: float, deadline: float | None, grace: float) -> int:
+    """Seconds after its making when nothing runs on a node pool any more: it is there before its attempt is sent."""
+    return math.ceil(provision_timeout) + active_deadline(provision_timeout, deadline, grace)
 
 
 def lifetime(active: int, ttl: int) -> int:

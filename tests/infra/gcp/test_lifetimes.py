@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from prefect_tpu.infra.gcp.lifetimes import active_deadline, lifetime, pod_grace, program_grace
+from prefect_tpu.infra.gcp.lifetimes import active_deadline, lifetime, pod_grace, pool_lifetime, program_grace
 
 seconds = st.floats(0.1, 1e7)
 
@@ -29,3 +29,11 @@ def test_kubernetes_ends_an_attempt_only_after_its_hosts_have(
 ) -> None:
     active = active_deadline(wait, deadline, grace)
     assert active > wait + (deadline or 0) + grace and lifetime(active, 60) > active + 60
+
+
+@given(seconds, st.none() | seconds, seconds, st.floats(0, 1))
+def test_a_pool_may_be_deleted_by_anybody_only_after_kubernetes_has_ended_what_ran_on_it(
+    wait: float, deadline: float | None, grace: float, waited: float
+) -> None:
+    sent = waited * wait  # seconds after its pool was made
+    assert pool_lifetime(wait, deadline, grace) >= sent + active_deadline(wait, deadline, grace)
