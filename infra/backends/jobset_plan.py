@@ -12,7 +12,7 @@ from prefect_tpu.infra.backends.base import Attempt, Handle, Held, Plan
 from prefect_tpu.infra.backends.jobset_roles import Helpers, helpers_of
 from prefect_tpu.infra.errors import UsageError
 from prefect_tpu.infra.gcp import lifetimes, manifests, names, ownership, pathways_manifests
-from prefect_tpu.infra.gcp.pod_plan import PodPlan
+from prefect_tpu.infra.gcp.pod_plan import PodPlan, capacity_of
 from prefect_tpu.infra.host_archive import host_archive
 from prefect_tpu.infra.job import SliceJob
 from prefect_tpu.infra.plan import HostPlan
@@ -112,7 +112,7 @@ def host_plan(attempt: Attempt, offer: Offer) -> HostPlan:
     """What every host reads."""
     job, settings = attempt.job, pods(attempt.job)
     shape = resolve(offer.accelerator, dialect=job.dialect)
-    capacity = (shape.capacity or "").partition("=")[0]
+    capacity = capacity_of(shape, settings.reservation)
     hosts = HostPlan(
         job=job.name,
         attempt=attempt.number,

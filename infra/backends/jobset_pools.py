@@ -26,7 +26,7 @@ from prefect_tpu.infra.gcp.pool_request import PoolWish, cannot_be_made, node_po
 from prefect_tpu.infra.job import SliceJob
 from prefect_tpu.infra.pods import PodSettings
 from prefect_tpu.infra.state import Offer, Waiting
-from prefect_tpu.infra.zones import region_of
+from prefect_tpu.infra.zones import zone_in
 
 logger = logging.getLogger(__name__)
 _TROUBLES = (PlatformError, UsageError)  # in giving back: it is said, and keeps no job from going on or from its end
@@ -94,7 +94,8 @@ def objection(attempt: Attempt, offer: Offer) -> str | None:
     if pods is None or not pods.make_pools:
         return None
     shape = _shape(attempt, offer)
-    why = cannot_be_made(offer.accelerator, shape, capacity_of(shape, pods), reservation_of(shape, pods))
+    said = pods.reservation
+    why = cannot_be_made(offer.accelerator, shape, capacity_of(shape, said), reservation_of(shape, said))
     site = site_of(offer)
     return why or (site if isinstance(site, str) else None)
 
@@ -110,7 +111,7 @@ def site_of(offer: Offer) -> Site | str:
         return (
             f"Node pools are made in clusters of GKE, and {named} may be any: name it gke://project/location/cluster."
         )
-    zone = offer.zone or (cluster.location if cluster.location != region_of(cluster.location) else None)
+    zone = offer.zone or zone_in(cluster.location)
     if zone is None:
         return f"A node pool is made in one zone, and cluster {offer.cluster} has a region: name a zone of it (--zone)."
     return Site(cluster=cluster, zone=zone)
@@ -231,8 +232,8 @@ def _wishes(attempt: Attempt, offer: Offer, zone: str) -> tuple[PoolWish, ...]:
             shape=shape,
             nodes=shape.hosts * job.slices // count,
             zone=zone,
-            capacity=capacity_of(shape, job.pods),
-            reservation=reservation_of(shape, job.pods),
+            capacity=capacity_of(shape, job.pods.reservation),
+            reservation=reservation_of(shape, job.pods.reservation),
             service_account=job.pods.node_service_account,
             run_seconds=None if job.deadline is None else job.deadline + job.grace + lifetimes.MARGIN_SECONDS,
         )

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from prefect_tpu.infra.accelerators import Slice, resolve
+from prefect_tpu.infra.gcp.pod_plan import capacity_of
 from prefect_tpu.infra.job import SliceJob
 from prefect_tpu.infra.state import Offer
 
@@ -36,8 +37,7 @@ class QuotaQuestion:
     @property
     def capacity(self) -> str:
         """`on-demand`, `spot`, `reserved`, `flex-start` or `queue`."""
-        said = (self.shape.capacity or "").partition("=")[0]
-        return said or ("reserved" if self.reservation else "on-demand")
+        return capacity_of(self.shape, self.reservation) or "on-demand"
 
 
 def question_of(job: SliceJob, offer: Offer) -> QuotaQuestion:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from prefect_tpu.infra.errors import UsageError
+from prefect_tpu.infra.zones import parts_of
 
 _GKE = "gke://"
-_PROJECT = r"[a-z0-9.:-]+"  # a domain may stand before the project, as in example.com:research
-_LOCATION = r"[a-z]+-[a-z]+[0-9]+(-[a-z])?"
-_GKE_PARTS = re.compile(rf"(?P<project>{_PROJECT})/(?P<location>{_LOCATION})/(?P<cluster>[a-z0-9-]+)")
-_GCLOUD_CONTEXT = re.compile(rf"gke_(?P<project>{_PROJECT})_(?P<location>{_LOCATION})_(?P<cluster>[a-z0-9-]+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,8 +41,8 @@ class ClusterName:
         text = (text or "").strip()
         if "://" not in text:
             return cls(context=text or None)
-        if text.startswith(_GKE) and (parts := _GKE_PARTS.fullmatch(text.removeprefix(_GKE))):
-            return cls(gke=GkeCluster(project=parts["project"], location=parts["location"], cluster=parts["cluster"]))
+        if (parts := parts_of(text)) is not None:
+            return cls(gke=GkeCluster(**parts))
         raise UsageError(
             f"Cluster {text!r} is not the name of one: give a kubeconfig context, or {_GKE}project/location/cluster"
             f" such as {_GKE}my-project/us-east5-a/training."
@@ -55,8 +51,8 @@ class ClusterName:
     @property
     def place(self) -> GkeCluster | None:
         """Where in Google Cloud it is, as far as its name says: gcloud names the contexts that it writes by it too."""
-        if self.gke is None and (parts := _GCLOUD_CONTEXT.fullmatch(self.context or "")):
-            return GkeCluster(project=parts["project"], location=parts["location"], cluster=parts["cluster"])
+        if self.gke is None and (parts := parts_of(self.context)) is not None:
+            return GkeCluster(**parts)
         return self.gke
 
     def __str__(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from prefect_tpu.infra.accelerators import Slice
 from prefect_tpu.infra.gcp.placement import ZONE
 from prefect_tpu.infra.pods import PodSettings
-from prefect_tpu.infra.zones import location_of, may_have, region_of
+from prefect_tpu.infra.zones import location_of, may_have, region_of, zone_in
 
 
 def contradiction(name: str, shape: Slice, pods: PodSettings) -> str | None:
@@ -52,6 +52,6 @@ def zones_to_name(pods: PodSettings) -> str | None:
         return None
     for cluster in (pods.cluster, *pods.fallback_clusters):
         location = location_of(cluster)
-        if location is not None and location == region_of(location):
+        if location is not None and zone_in(location) is None:
             return f"A node pool is made in one zone, and cluster {cluster} has a region: name zones of it (--zone)."
     return None

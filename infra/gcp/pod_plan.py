@@ -31,12 +31,12 @@ class PodPlan:
     @property
     def capacity(self) -> str:
         """`on-demand`, `spot`, `reserved`, `flex-start`, `queue`, or empty where nothing was said."""
-        return capacity_of(self.shape, self.pods)
+        return capacity_of(self.shape, self.pods.reservation)
 
     @property
     def reservation(self) -> str | None:
         """The reservation whose nodes are wanted: of the accelerator's name, else of the settings."""
-        return reservation_of(self.shape, self.pods)
+        return reservation_of(self.shape, self.pods.reservation)
 
     @property
     def is_joined(self) -> bool:
@@ -44,12 +44,12 @@ class PodPlan:
         return self.shape.platform == "tpu" and self.shape.hosts > 1
 
 
-def capacity_of(shape: Slice, pods: PodSettings) -> str:
-    """How machines are paid for: by the accelerator's name, else `reserved` where a reservation is named."""
+def capacity_of(shape: Slice, reservation: str | None) -> str:
+    """How machines are paid for: by the accelerator's name, else `reserved` where the settings name a reservation."""
     said = (shape.capacity or "").partition("=")[0]
-    return said or ("reserved" if pods.reservation else "")
+    return said or ("reserved" if reservation else "")
 
 
-def reservation_of(shape: Slice, pods: PodSettings) -> str | None:
-    """Whose machines are wanted."""
-    return (shape.capacity or "").partition("=")[2] or pods.reservation
+def reservation_of(shape: Slice, reservation: str | None) -> str | None:
+    """Whose machines are wanted: by the accelerator's name, else by the settings."""
+    return (shape.capacity or "").partition("=")[2] or reservation

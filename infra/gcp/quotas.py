@@ -18,7 +18,7 @@ from prefect_tpu.infra.gcp.quota_limits import FAMILY, Listing, ask_listing, lim
 from prefect_tpu.infra.gcp.quota_table import SERVICE, Quota, Quotas, ways
 from prefect_tpu.infra.gcp.quota_usage import ask_series, used_of
 from prefect_tpu.infra.policy.quota import Allowance, Fit, Ruling, best, cannot_tell, for_now, judge
-from prefect_tpu.infra.zones import region_of
+from prefect_tpu.infra.zones import region_of, zone_in
 
 PAGE = "https://console.cloud.google.com/iam-admin/quotas"
 # https://cloud.google.com/compute/docs/instances/create-use-spot says it of processors, GPUs and disks (2026-11-28).
@@ -57,7 +57,7 @@ class Need:
         """Where a quota counts: the region, or the zone; None where that is not known."""
         if quota.scope == "region":
             return self.region
-        return self.where if self.where != self.region else None
+        return zone_in(self.where)
 
 
 async def google_rulings(need: Need) -> tuple[Ruling, ...]:

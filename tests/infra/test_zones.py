@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from prefect_tpu.infra.zones import location_of, may_have, region_of
+from prefect_tpu.infra.zones import location_of, may_have, region_of, zone_in
 
 
 @pytest.mark.parametrize(
@@ -27,6 +27,14 @@ def test_a_region_is_the_beginning_of_its_zones() -> None:
         "us-east5",
         "us-east5",
         "us-central1",
+    ]
+
+
+def test_a_region_names_no_zone() -> None:
+    assert [zone_in(text) for text in ("us-east5", "us-east5-b", "us-central1-ai1a")] == [
+        None,
+        "us-east5-b",
+        "us-central1-ai1a",
     ]
 
 

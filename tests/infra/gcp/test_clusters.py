@@ -24,6 +24,10 @@ RESEARCH = GkeCluster(project="research", location="us-east5-a", cluster="traini
             "gke://example.com:research/europe-west4/training",
             ClusterName(gke=GkeCluster(project="example.com:research", location="europe-west4", cluster="training")),
         ),
+        (
+            "gke://research/us-central1-ai1a/training",
+            ClusterName(gke=GkeCluster(project="research", location="us-central1-ai1a", cluster="training")),
+        ),
     ],
 )
 def test_a_name_is_read(text: str | None, name: ClusterName) -> None:
