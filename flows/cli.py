@@ -27,7 +27,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-RUNNING, LOOKING, MACHINE = "Ask for a job", "Jobs that are there", "This machine"
+RUNNING, LOOKING, MACHINE = "Ask for a job", "Jobs that are there", "Machines and clusters"
 app.command("run", cls=ForPrograms, rich_help_panel=RUNNING, epilog=PAGE)(new_job.run)
 app.command("render", cls=ForPrograms, rich_help_panel=RUNNING)(new_job.render)
 app.command("list", rich_help_panel=LOOKING)(jobs.list_jobs)

@@ -65,8 +65,8 @@ def load(name: str) -> PodDefaults:
         ) from exc
     except (httpx.HTTPError, RuntimeError) as exc:
         raise PlatformError(
-            f"The saved cluster {name!r} cannot be loaded: {exc}. See that PREFECT_API_URL and PREFECT_API_KEY are"
-            " those of the server that has it (`prefect block ls`)."
+            f"The saved cluster {name!r} cannot be loaded: {str(exc).rstrip('.')}. See that PREFECT_API_URL and"
+            " PREFECT_API_KEY are those of the server that has it (`prefect block ls`)."
         ) from exc
     defaults: PodDefaults = block.defaults()
     return defaults

@@ -151,7 +151,12 @@ class QuotaOptions:
         str | None, typer.Option(help="The Kueue queue that jobs would name.", rich_help_panel=IN_CLUSTER)
     ] = None
     make_pools: Annotated[
-        bool, typer.Option("--make-pools", help="Node pools would be made for it.", rich_help_panel=IN_CLUSTER)
+        bool,
+        typer.Option(
+            "--make-pools",
+            help="As for a job with it, which takes no nodes that are there.",
+            rich_help_panel=IN_CLUSTER,
+        ),
     ] = False
 
     @property
