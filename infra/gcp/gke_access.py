@@ -158,7 +158,13 @@ async def _describe(cluster: GkeCluster, name: str, token: GoogleToken) -> dict[
 
 def _described(response: httpx.Response, cluster: GkeCluster, name: str) -> dict[str, Any]:
     if response.is_success:
-        return dict(response.json())
+        try:
+            return dict(response.json())
+        except (ValueError, TypeError) as exc:
+            raise Unavailable(
+                f"Could not find cluster {name}: something else than Google answered. Look for a proxy or a page to log"
+                " in on the way."
+            ) from exc
     said = _message(response)
     if response.status_code == 404:
         raise UsageError(

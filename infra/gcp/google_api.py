@@ -11,7 +11,7 @@ import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from prefect_tpu.infra.errors import UsageError
@@ -63,10 +63,14 @@ class Address:
 def address_of(api: GoogleApi) -> Address:
     """Raises `UsageError` where the variable leads to a plain address that is not of this machine."""
     url = os.environ.get(api.override) or f"https://{api.service}"
-    parts = urlsplit(url)
+    wrong = UsageError(f"{api.override} is {url!r}: name an https address, or http on this machine.")
+    try:
+        parts = urlsplit(url)
+    except ValueError as exc:
+        raise wrong from exc
     is_plain = parts.scheme == "http" and _is_here(parts.hostname or "")
-    if parts.scheme != "https" and not is_plain:
-        raise UsageError(f"{api.override} is {url!r}: name an https address, or http on this machine.")
+    if not parts.netloc or (parts.scheme != "https" and not is_plain):
+        raise wrong
     return Address(host=parts.netloc, is_plain=is_plain)
 
 
@@ -86,6 +90,20 @@ def credentials_for(address: Address) -> Credentials:
         return AnonymousCredentials()
     found: Credentials = google.auth.default(scopes=[SCOPE])[0]
     return found
+
+
+def word(value: Any) -> str:
+    """A value of an enumeration of Google's, by its name; by its number where Google has added it since."""
+    return str(getattr(value, "name", value))
+
+
+def is_unreadable(error: Exception) -> bool:
+    """Whether Google's client could make nothing of an answer, as of a proxy's page: it trusts whatever comes."""
+    from google.auth.exceptions import GoogleAuthError
+    from google.protobuf.json_format import Error
+
+    fails = isinstance(error, ValueError | TypeError | AttributeError)
+    return isinstance(error, Error) or (fails and not isinstance(error, OSError | GoogleAuthError))
 
 
 async def answered(ask: Callable[[], T], seconds: float) -> T:

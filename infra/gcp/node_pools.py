@@ -22,7 +22,7 @@ from prefect_tpu.infra.errors import PlatformError, UsageError
 from prefect_tpu.infra.gcp.clusters import GkeCluster
 from prefect_tpu.infra.gcp.errors import Unavailable
 from prefect_tpu.infra.gcp.gke_access import OVERRIDE
-from prefect_tpu.infra.gcp.google_api import Address, GoogleApi, address_of, answered, credentials_for
+from prefect_tpu.infra.gcp.google_api import Address, GoogleApi, address_of, answered, credentials_for, is_unreadable
 from prefect_tpu.infra.gcp.patience import Patience, persevere
 from prefect_tpu.infra.gcp.pool_errors import PoolFailure, Said, Trouble, trouble_of
 from prefect_tpu.infra.gcp.pool_facts import ClusterPools, read_operation, read_pool
@@ -180,8 +180,6 @@ class _Failed(Exception):
 
 def _failed(exc: Exception) -> Exception:
     """What went wrong on the way, in our words; anything else is a defect and stays what it is."""
-    from google.protobuf.json_format import ParseError
-
     if isinstance(exc, GoogleAPICallError):
         return _Failed(_said(exc))
     if isinstance(exc, DefaultCredentialsError):
@@ -192,8 +190,11 @@ def _failed(exc: Exception) -> Exception:
     if isinstance(exc, GoogleAuthError):
         code = "UNAVAILABLE" if exc.retryable else "UNAUTHENTICATED"
         return _Failed(Said(canonical=code, text=f"Google gave no access token: {exc}", is_answer=True))
-    if isinstance(exc, RequestException | ParseError | ConnectionError):
+    if isinstance(exc, RequestException | ConnectionError):
         return _Failed(Said(canonical="UNAVAILABLE", text=f"no answer: {exc}", is_answer=True))
+    if is_unreadable(exc):
+        said = f"what answered is not {KUBERNETES_ENGINE.name} ({exc})"
+        return _Failed(Said(canonical="UNAVAILABLE", text=said, is_answer=True))
     return exc
 
 

@@ -196,5 +196,5 @@ def _doing(operation: Operation, now: float) -> str:
 
 def _for(since: float | None, now: float) -> str:
     """By the minute: these words are written down each time they change."""
-    minutes = 0 if since is None else int((now - since) // 60)
+    minutes = int((now - since) // 60) if since else 0  # of some operations Google does not tell when they began
     return f" for {minutes} min" if minutes > 0 else ""

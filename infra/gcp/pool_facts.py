@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from prefect_tpu.infra.gcp.google_api import word
 from prefect_tpu.infra.gcp.pool_errors import CANONICAL, Said
 from prefect_tpu.infra.gcp.pool_names import Owner, read_owner
 
@@ -73,7 +74,7 @@ def read_pool(pool: Any) -> Pool:
     conditions = [condition for condition in pool.conditions if condition.message or condition.code]
     return Pool(
         name=str(pool.name),
-        status=pool.status.name,
+        status=word(pool.status),
         nodes=int(pool.initial_node_count),
         begins_empty=bool(pool.autoscaling.enabled),
         labels=dict(pool.config.labels),
@@ -93,9 +94,9 @@ def read_operation(operation: Any, cluster: str) -> Operation | None:
         return None
     return Operation(
         name=str(operation.name),
-        kind=operation.operation_type.name,
+        kind=word(operation.operation_type),
         pool=pool,
-        is_done=operation.status.name == "DONE",
+        is_done=word(operation.status) == "DONE",
         began=read_time(str(operation.start_time)) or 0.0,
         ended=read_time(str(operation.end_time)),
         said=str(operation.detail) or _progress(operation.progress),
@@ -113,16 +114,16 @@ def read_time(text: str) -> float | None:
 
 def _failure(operation: Any) -> Said | None:
     """A failed operation is done like any other, and says so in its error alone."""
-    conditions = [one for one in operation.nodepool_conditions if one.code.name != "UNKNOWN" or one.message]
+    conditions = [one for one in operation.nodepool_conditions if word(one.code) != "UNKNOWN" or one.message]
     if not operation.error.code and not operation.error.message:
         return None
-    codes = [one.code.name for one in conditions if one.code.name != "UNKNOWN"]
+    codes = [word(one.code) for one in conditions if word(one.code) != "UNKNOWN"]
     text = str(operation.error.message) or str(operation.status_message)
     return Said(canonical=_canonical(operation.error.code), condition=codes[0] if codes else "", text=text)
 
 
 def _condition(condition: Any) -> Said:
-    code = condition.code.name
+    code = word(condition.code)
     canonical = _canonical(int(condition.canonical_code))
     return Said(canonical=canonical, condition="" if code == "UNKNOWN" else code, text=str(condition.message))
 
@@ -133,5 +134,5 @@ def _canonical(number: int) -> str:
 
 def _progress(progress: Any) -> str:
     """The stages that are under way."""
-    stages = [str(stage.name).lower() for stage in progress.stages if stage.status.name == "RUNNING"]
+    stages = [str(stage.name).lower() for stage in progress.stages if word(stage.status) == "RUNNING"]
     return ", ".join(filter(None, stages))

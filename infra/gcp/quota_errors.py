@@ -17,7 +17,11 @@ TROUBLES = (
     exceptions.GoogleAPIError,
     google.auth.exceptions.GoogleAuthError,
     requests.RequestException,
-    NotJson,  # something on the way answered instead
+    # something on the way answered instead: what Google's clients make of it fails in any way
+    NotJson,
+    ValueError,
+    TypeError,
+    AttributeError,
     UsageError,
     OSError,  # TimeoutError too
 )
@@ -39,7 +43,7 @@ def why(error: BaseException, api: GoogleApi, project: str) -> tuple[str, str]:
         return f"{api.name} did not answer in time", "Ask again, or look at the network."
     if isinstance(error, exceptions.ServiceUnavailable | requests.ConnectionError | OSError):
         return f"{api.name} cannot be reached ({_short(error)})", "Ask again, or look at the network."
-    if isinstance(error, NotJson):
+    if isinstance(error, NotJson | ValueError | TypeError | AttributeError):
         return f"something else than {api.name} answered", "Look for a proxy or a page to log in on the way."
     return f"{api.name} answers {_short(error)}", "Ask again later."
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
-from prefect_tpu.infra.gcp.google_api import CLOUD_QUOTAS, address_of, credentials_for
+from prefect_tpu.infra.gcp.google_api import CLOUD_QUOTAS, address_of, credentials_for, word
 from prefect_tpu.infra.gcp.quota_table import SERVICE, Quota
 
 FAMILY = "tpu_family"
@@ -82,7 +82,7 @@ def _transport() -> Any:
 def read(info: Any) -> Listing:
     """A `QuotaInfo` in our words."""
     eligible = info.quota_increase_eligibility
-    why = "" if eligible.is_eligible or not eligible.ineligibility_reason else eligible.ineligibility_reason.name
+    why = "" if eligible.is_eligible or not eligible.ineligibility_reason else word(eligible.ineligibility_reason)
     return Listing(
         metric=info.metric,
         entries=tuple(

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
@@ -102,6 +103,20 @@ async def test_a_cluster_is_found_and_trusted(google: Any, api: Any, certificate
         await cluster.get(NODES, "n")
     assert api.tokens == ["Bearer t0"] * 2
     assert google.tokens == [None, "Bearer t0", "Bearer t0"]
+
+
+@pytest.mark.parametrize("instead", ["<html>Log in</html>", "null"])
+@pytest.mark.anyio
+async def test_what_answers_in_googles_place_is_asked_again(
+    google: Any, api: Any, certificate: Path, instead: str
+) -> None:
+    async def page(_: web.Request) -> web.StreamResponse:
+        return web.Response(text=instead)
+
+    google.on("GET", DESCRIBED, page, google.json(described(api, certificate)))
+    async with Kubernetes(CLUSTER):
+        pass
+    assert len(google.asked("GET", DESCRIBED)) == 2
 
 
 @pytest.mark.anyio

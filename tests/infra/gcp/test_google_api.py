@@ -28,7 +28,9 @@ def test_gclouds_own_variable_names_another_address(
     assert address_of(CLOUD_QUOTAS) == Address(host=host, is_plain=is_plain)
 
 
-@pytest.mark.parametrize("url", ["http://cloudquotas.example", "http://10.0.0.1:80", "cloudquotas.example"])
+@pytest.mark.parametrize(
+    "url", ["http://cloudquotas.example", "http://10.0.0.1:80", "cloudquotas.example", "https://", "http://[::1"]
+)
 def test_nothing_is_asked_in_the_plain_of_another_machine(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
     monkeypatch.setenv(CLOUD_QUOTAS.override, url)
     with pytest.raises(UsageError, match="name an https address, or http on this machine"):
