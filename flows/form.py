@@ -13,7 +13,7 @@ class Timing(BaseModel):
     grace: float = Field(30.0, gt=0, description="From the notice that a host must go to its end.")
     orphan_after: float = Field(60.0, gt=0, description="Until hosts that nobody drives save and leave.")
     join_timeout: float = Field(120.0, gt=0, description="Until all hosts have met.")
-    provision_timeout: float = Field(86_400.0, gt=0, description="Until an attempt has a slice.")
+    provision_timeout: float = Field(86_400.0, gt=0, description="Without a slice, until the job is given up.")
     deadline: float | None = Field(None, gt=0, description="From the start of an attempt to its end.")
     stall_timeout: float | None = Field(1_800.0, gt=0, description="Without a step on any host, until it is ended.")
 

@@ -87,8 +87,7 @@ def train(
         JobFailed: the job ended without its result.
     """
     try:
-        of_pods = {"image": image, "cluster": cluster, **pods.model_dump(exclude_defaults=True)}
-        said, saved_output = completed(of_pods)
+        said, saved_output = completed({"image": image, "cluster": cluster, **pods.model_dump(exclude_defaults=True)})
         settings = {
             "env": env,
             "checkpoint_every": checkpoint_every,

@@ -74,15 +74,13 @@ class PathwaysSettings:
         for name in ("jax", "version"):
             checks.check_text(f"pathways.{name}", getattr(self, name))
         for name in _IMAGES:
-            if getattr(self, name) is not None:
-                checks.check_image(getattr(self, name))
+            checks.check_other_image(f"pathways.{name}", getattr(self, name))
         for name in _QUANTITIES:
             checks.check_quantity(f"pathways.{name}", getattr(self, name))
         checks.check_label("pathways.head_pool", self.head_pool)
         check_count("pathways.elastic_slices", self.elastic_slices)
         check_count("pathways.slice_restarts", self.slice_restarts)
-        if not isinstance(self.host_network, bool):
-            raise UsageError(f"pathways.host_network is {shown(self.host_network)}: write true or false.")
+        checks.check_truth("pathways.host_network", self.host_network)
         if self.scratch is not None and not _BUCKET.fullmatch(str(self.scratch)):
             raise UsageError(
                 f"pathways.scratch is {shown(self.scratch)}: name a folder of a bucket, gs://bucket/folder."

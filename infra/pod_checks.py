@@ -29,8 +29,18 @@ _OURS = ("prefect-tpu/", "jobset.sigs.k8s.io/", "app.kubernetes.io/managed-by", 
 
 
 def check_image(image: Any) -> None:
-    if not isinstance(image, str) or not image or re.search(r"\s", image):
+    if not _is_image(image):
         raise UsageError(f"The image is {shown(image)}: name one that has Python and the program's packages.")
+
+
+def check_other_image(name: str, image: Any) -> None:
+    """One that has nothing of the program's."""
+    if image is not None and not _is_image(image):
+        raise UsageError(f"{name} is {shown(image)}: name an image, or leave it out.")
+
+
+def _is_image(image: Any) -> bool:
+    return isinstance(image, str) and re.fullmatch(r"\S+", image) is not None
 
 
 def check_text(name: str, value: Any) -> None:

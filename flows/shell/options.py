@@ -140,7 +140,7 @@ class JobOptions:
         str | None,
         typer.Option(
             metavar="DURATION",
-            help="Until an attempt has a slice.",
+            help="Without a slice, until the job is given up.",
             show_default=_default("provision_timeout"),
             rich_help_panel=HOW_LONG,
         ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 
 import anyio
 
@@ -13,7 +14,9 @@ from prefect_tpu.infra.launcher import rehearsed
 from prefect_tpu.infra.launcher.actions import Action, Provision, Submit
 from prefect_tpu.infra.launcher.news import Announcer
 from prefect_tpu.infra.launcher.offers import Offers
+from prefect_tpu.infra.launcher.view import Live, View
 from prefect_tpu.infra.launcher.waiting import WaitNote
+from prefect_tpu.infra.launcher.written import Written
 from prefect_tpu.infra.state import Offer, Waiting
 from prefect_tpu.infra.storage import Storage
 
@@ -35,6 +38,27 @@ class Holding:
     def offer(self) -> Offer | None:
         """Of the slice that is held."""
         return None if self.held is None else self.held.offer
+
+    def view(self, written: Written, live: Live | None) -> View:
+        """What decides what comes next, as this driver sees it now."""
+        ended, offers = written.ended, self.offers
+        return View(
+            job=self._job,
+            offers=offers.all,
+            ended=ended,
+            last_number=written.last_number,
+            since_last_end=time.time() - (ended[-1].ended or 0.0) if ended else 0.0,
+            live=live,
+            refused=offers.refused,
+            barred=offers.barred,
+            lacking=offers.lacking,
+            dry=offers.dry,
+            rest=offers.rest,
+            awaited=offers.awaited,
+            held=self.offer,
+            waited=offers.waited,
+            is_stop_asked=written.is_stop_asked,
+        )
 
     async def seek(self, attempt: Attempt, offer: Offer) -> Held | Waiting | Refused:
         """Ask for a slice of this offer; it is held from now on where there is one."""

@@ -35,7 +35,7 @@ from prefect_tpu.infra.launcher.ledger import Ledger
 from prefect_tpu.infra.launcher.news import Announcer
 from prefect_tpu.infra.launcher.rehearsed import refused
 from prefect_tpu.infra.launcher.step import step
-from prefect_tpu.infra.launcher.view import Live, View, view_of
+from prefect_tpu.infra.launcher.view import Live, View
 from prefect_tpu.infra.launcher.written import Reader, Written
 from prefect_tpu.infra.plan import HostPlan, RestorePoint
 from prefect_tpu.infra.policy.capacity import to_avoid
@@ -93,7 +93,7 @@ class Performer:
         return action
 
     def _view(self, written: Written) -> View:
-        return view_of(self.job, written, self.slice.offers, self.slice.offer, self._live(written))
+        return self.slice.view(written, self._live(written))
 
     async def live(self) -> Live | None:
         """The attempt that has a plan and no outcome."""

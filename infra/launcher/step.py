@@ -67,9 +67,7 @@ def _lack(view: View, live: Live) -> Failure | None:
     if refused is not None:
         return failure(FailureKind.NO_CAPACITY, f"{name} cannot be had: {refused}")
     if view.dry.get(live.offer, 0.0) > 0.0 and _is_another_to_be_had(view, live):
-        return failure(
-            FailureKind.NO_CAPACITY, f"{name} has no capacity now: {view.lacking.get(live.offer, 'none came')}"
-        )
+        return _without_capacity(view, live, view.lacking.get(live.offer, "none came"))
     return _waited_too_long(view)
 
 
@@ -102,7 +100,11 @@ def _is_dry(view: View, live: Live, seen: Observation) -> Failure | None:
     """It was sent, and there is no capacity for it, while another offer may have some."""
     if seen.waiting is None or not seen.waiting.is_dry or not _is_another_to_be_had(view, live):
         return None
-    message = f"{named(live.offer, view.offers)} has no capacity now: {seen.waiting.reason.rstrip('.')}."
+    return _without_capacity(view, live, seen.waiting.reason)
+
+
+def _without_capacity(view: View, live: Live, reason: str) -> Failure:
+    message = f"{named(live.offer, view.offers)} has no capacity now: {reason.rstrip('.')}."
     return failure(FailureKind.NO_CAPACITY, message)
 
 

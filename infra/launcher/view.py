@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from prefect_tpu.infra.job import AttemptSummary, SliceJob
-from prefect_tpu.infra.launcher.offers import Offers
-from prefect_tpu.infra.launcher.written import Written
 from prefect_tpu.infra.policy import capacity
 from prefect_tpu.infra.state import Observation, Offer
 
@@ -70,25 +67,3 @@ class View:
     def reasons(self) -> dict[Offer, str]:
         """Why each offer that was asked gave no slice."""
         return {**capacity.said_in_vain(self.ended), **self.lacking, **self.refused}
-
-
-def view_of(job: SliceJob, written: Written, offers: Offers, held: Offer | None, live: Live | None) -> View:
-    """As one driver sees it now."""
-    ended = written.ended
-    return View(
-        job=job,
-        offers=offers.all,
-        ended=ended,
-        last_number=written.last_number,
-        since_last_end=time.time() - (ended[-1].ended or 0.0) if ended else 0.0,
-        live=live,
-        refused=offers.refused,
-        barred=offers.barred,
-        lacking=offers.lacking,
-        dry=offers.dry,
-        rest=offers.rest,
-        awaited=offers.awaited,
-        held=held,
-        waited=offers.waited,
-        is_stop_asked=written.is_stop_asked,
-    )

@@ -91,10 +91,11 @@ def test_whoever_says_anything_of_pathways_wants_that_backend(make_job: Any) -> 
         ({"head_pool": "Cpu"}, "pathways.head_pool is 'Cpu'"),
         ({"elastic_slices": "some"}, "pathways.elastic_slices is 'some': give a whole number"),
         ({"slice_restarts": -1}, "pathways.slice_restarts is -1"),
-        ({"host_network": "yes"}, "pathways.host_network is 'yes': write true or false"),
+        ({"host_network": "yes"}, "pathways.host_network is 'yes': give true or false"),
         ({"proxy_cpu": "many"}, "pathways.proxy_cpu is 'many'"),
         ({"worker_flags": "premapped"}, "pathways.worker_flags has 'premapped', which is no flag"),
-        ({"colocated_python": "a b"}, "The image is 'a b'"),
+        ({"colocated_python": "a b"}, "pathways.colocated_python is 'a b': name an image"),
+        ({"server_image": 5}, "pathways.server_image is 5: name an image"),
     ],
 )
 def test_what_it_could_not_be_started_with_is_refused(wrong: dict[str, Any], says: str) -> None:
