@@ -10,7 +10,10 @@ from reader import PAGES, ROOT, page_id
 
 # (page, first line of the block): what cannot run in a test. Whoever adds a line says why in the page.
 SKIPPED = {
-    ("README.md", "make demo   # trains on real data, on a local v6e-16; one preemption, one lost host, one result"),
+    (
+        "README.md",
+        "make demo       # trains on real data, on a local v6e-16; one preemption, one lost host, one result",
+    ),
     (
         "README.md",
         "prefect-tpu run fit.py:main -a v6e-16 --cluster my-cluster --image my-image --output gs://my-bucket/jobs",
