@@ -39,7 +39,6 @@ from prefect_tpu.infra.gcp.placement import zone_label
 from prefect_tpu.infra.job import SliceJob
 from prefect_tpu.infra.plan import HostPlan
 from prefect_tpu.infra.pods import PodSettings
-from prefect_tpu.infra.policy.offers import offers_of
 from prefect_tpu.infra.policy.quota import Ruling
 from prefect_tpu.infra.state import Observation, Offer, Waiting
 from prefect_tpu.infra.storage import BUCKET
@@ -93,21 +92,8 @@ class JobSetBackend:
     async def remnants(
         self, output: str, jobs: Sequence[SliceJob], places: Sequence[Place] = ()
     ) -> tuple[Remnant, ...]:
-        own = {(offer.cluster, job.pods.namespace) for job in jobs if job.pods for offer in offers_of(job)}
-        named, found, seen = {cluster for cluster, _ in places}, list[Remnant](), list[Place]()
-        for cluster, namespace in sorted(own | set(places), key=str):
-            is_extra = bool(places) and (cluster, namespace) not in places
-            with jobset_remnants.passing_over(cluster, namespace, is_extra=is_extra):
-                async with Kubernetes(cluster) as opened:
-                    found += await jobset_remnants.find(opened, cluster, namespace, output)
-                    seen.append((cluster, namespace))
-        making = {offer.cluster for job in jobs if job.pods and job.pods.make_pools for offer in offers_of(job)}
-        for cluster in sorted(making | named, key=str):
-            with jobset_remnants.passing_over(cluster, is_extra=bool(places) and cluster not in named):
-                pools = await jobset_pool_remnants.find(cluster, output, [job.name for job in jobs])
-                at = {job.name: (cluster, job.pods.namespace) for job in jobs if job.pods}
-                found += jobset_pool_remnants.told_apart(pools, found, {name for name in at if at[name] in seen})
-        return tuple(found)
+        jobsets, seen = await jobset_remnants.find_all(output, jobs, places)
+        return (*jobsets, *await jobset_pool_remnants.find_all(output, jobs, places, jobsets, seen))
 
     async def limits(self, job: SliceJob, offer: Offer, output: str) -> tuple[Ruling, ...]:
         return await jobset_quota.rulings(question_of(job, offer))

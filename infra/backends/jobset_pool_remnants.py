@@ -12,10 +12,13 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 
 from prefect_tpu.infra import layout
-from prefect_tpu.infra.backends.base import Handle, Remnant
+from prefect_tpu.infra.backends.base import Handle, Place, Remnant
+from prefect_tpu.infra.backends.jobset_remnants import passing_over
 from prefect_tpu.infra.gcp.clusters import ClusterName
 from prefect_tpu.infra.gcp.pool_facts import Pool
 from prefect_tpu.infra.gcp.pool_names import Owner, owner_hash
+from prefect_tpu.infra.job import SliceJob
+from prefect_tpu.infra.policy.offers import offers_of
 from prefect_tpu.infra.storage import open_storage
 
 
@@ -37,6 +40,23 @@ def lone_pool(handle: Handle) -> LonePool | None:
     if "pool" not in handle:
         return None
     return LonePool(cluster=handle["cluster"], pool=handle["pool"], owner=handle["owner"])
+
+
+async def find_all(
+    output: str, jobs: Sequence[SliceJob], places: Sequence[Place], jobsets: Sequence[Remnant], seen: Set[Place]
+) -> list[Remnant]:
+    """Those of all clusters where the jobs may have any, and of those that are named.
+
+    jobsets: that were found of these jobs. seen: where these were looked for.
+    """
+    making = {offer.cluster for job in jobs if job.pods and job.pods.make_pools for offer in offers_of(job)}
+    named, found = {cluster for cluster, _ in places}, list[Remnant]()
+    for cluster in sorted(making | named, key=str):
+        with passing_over(cluster, is_extra=bool(places) and cluster not in named):
+            pools = await find(cluster, output, [job.name for job in jobs])
+            looked_at = {job.name for job in jobs if job.pods and (cluster, job.pods.namespace) in seen}
+            found += told_apart(pools, jobsets, looked_at)
+    return found
 
 
 async def find(cluster: str | None, output: str, jobs: Sequence[str]) -> list[Remnant]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from prefect_tpu.infra.backends.base import Remnant
+from prefect_tpu.infra.backends.base import Place, Remnant
 from prefect_tpu.infra.backends.jobset_plan import Target
 from prefect_tpu.infra.backends.jobset_reading import read_jobset, read_time
 from prefect_tpu.infra.backends.jobset_roles import helpers_in
@@ -16,6 +16,8 @@ from prefect_tpu.infra.errors import PlatformError, UsageError
 from prefect_tpu.infra.gcp.kubernetes import Kubernetes
 from prefect_tpu.infra.gcp.ownership import ATTEMPT, IDENTITY, MANAGED_BY, OURS, OUTPUT
 from prefect_tpu.infra.gcp.resources import JOBSETS, Selection, with_labels
+from prefect_tpu.infra.job import SliceJob
+from prefect_tpu.infra.policy.offers import offers_of
 
 logger = logging.getLogger(__name__)
 Object = dict[str, Any]
@@ -31,6 +33,21 @@ def passing_over(cluster: str | None, namespace: str | None = None, *, is_extra:
             raise
         where = f"namespace {namespace!r} of cluster" if namespace else "the node pools of cluster"
         logger.warning("Jobs are in %s %r too, which cannot be looked at from here: %s", where, cluster or "", exc)
+
+
+async def find_all(
+    output: str, jobs: Sequence[SliceJob], places: Sequence[Place]
+) -> tuple[tuple[Remnant, ...], frozenset[Place]]:
+    """Those of all places where the jobs may have any, and of those that are named; and where it was looked."""
+    own = {(offer.cluster, job.pods.namespace) for job in jobs if job.pods for offer in offers_of(job)}
+    found, seen = list[Remnant](), set[Place]()
+    for cluster, namespace in sorted(own | set(places), key=str):
+        is_extra = bool(places) and (cluster, namespace) not in places
+        with passing_over(cluster, namespace, is_extra=is_extra):
+            async with Kubernetes(cluster) as opened:
+                found += await find(opened, cluster, namespace, output)
+            seen.add((cluster, namespace))
+    return tuple(found), frozenset(seen)
 
 
 async def find(cluster: Kubernetes, name: str | None, namespace: str, output: str) -> list[Remnant]:

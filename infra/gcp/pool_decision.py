@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from prefect_tpu.infra.gcp.google_permissions import MAKING_POOLS
+from prefect_tpu.infra.gcp.google_permissions import MAKING_POOLS, REACHING
 from prefect_tpu.infra.gcp.pool_errors import PoolFailure, Trouble
 from prefect_tpu.infra.gcp.pool_facts import CREATE, DELETE, ClusterPools, Operation
 from prefect_tpu.infra.gcp.pool_names import Try
@@ -129,8 +129,8 @@ _NOT_YET = {
 _ADVICE = {
     Trouble.NO_QUOTA: "Ask Google for quota: https://console.cloud.google.com/iam-admin/quotas",
     Trouble.PERMISSION: (
-        f"Whoever drives the job needs {', '.join(MAKING_POOLS.permissions)} in the project, and the right to let nodes"
-        " run as their service account (roles/iam.serviceAccountUser)."
+        f"Whoever drives the job needs {', '.join((*REACHING.permissions, *MAKING_POOLS.permissions))} in the project,"
+        " and the right to let nodes run as their service account (roles/iam.serviceAccountUser)."
     ),
     Trouble.TOPOLOGY: "`prefect-tpu accelerators` lists the slices that there are.",
     Trouble.INVALID: "Change what it names.",

@@ -45,7 +45,6 @@ class PoolState:
     since: float | None = None
 
 
-_MAKING = ("PROVISIONING", "RECONCILING", "STATUS_UNSPECIFIED")
 _BROKEN = ("ERROR", "RUNNING_WITH_ERROR")
 
 
