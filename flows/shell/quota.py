@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from prefect_tpu.flows.saved import completed
+from prefect_tpu.infra.pods import pod_settings
 from prefect_tpu.infra.policy.quota import NO_CAPACITY_SAID, Fit, Ruling, together
 
 
@@ -40,6 +41,7 @@ def ask(said: Mapping[str, Any], accelerators: Sequence[str], slices: int = 1) -
     shapes = {name: resolve(name) for name in accelerators}  # raises what is wrong before anybody is asked
     wanted, _ = completed(said)
     ClusterName.parse(wanted.get("cluster"))  # so does this
+    pod_settings({"image": "any", **{name: value for name, value in wanted.items() if value}})
     zone = next(iter(wanted.get("zones") or ()), None)
     known = {
         name: wanted[name] for name in ("cluster", "namespace", "queue", "reservation") if wanted.get(name) is not None

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import combinations
+
 from prefect_tpu.infra.accelerators import Slice
 from prefect_tpu.infra.gcp.placement import ZONE
 from prefect_tpu.infra.pods import PodSettings
-from prefect_tpu.infra.zones import location_of, may_have, region_of, zone_in
+from prefect_tpu.infra.zones import location_of, may_have, parts_of, region_of, zone_in
 
 
 def contradiction(name: str, shape: Slice, pods: PodSettings) -> str | None:
@@ -30,6 +33,8 @@ def contradiction_of_places(pods: PodSettings) -> str | None:
     clusters = (pods.cluster, *pods.fallback_clusters)
     if pods.zones and ZONE in pods.node_selector:
         return f"Zones are given twice, as zones and as {ZONE} of node_selector: leave the latter out."
+    if why := _same_cluster(clusters) or _other_nodes(pods):
+        return why
     for zone in pods.zones:
         if not any(may_have(cluster, zone) for cluster in clusters):
             regions = " and ".join(dict.fromkeys(region_of(location_of(cluster) or "") for cluster in clusters))
@@ -44,6 +49,23 @@ def contradiction_of_places(pods: PodSettings) -> str | None:
                 " or leave make_pools out."
             )
     return None
+
+
+def _same_cluster(clusters: Sequence[str | None]) -> str | None:
+    """One cluster has several names: the one that gcloud gives its context tells its place too."""
+    known = {name: parts_of(name) for name in clusters}
+    for one, other in combinations(known, 2):
+        if known[one] is not None and known[one] == known[other]:
+            return f"{one!r} and {other!r} are the same cluster: leave one of them out."
+    return None
+
+
+def _other_nodes(pods: PodSettings) -> str | None:
+    """Pods that may only be on nodes that are chosen otherwise would never be on those that are made for them."""
+    named = "node_selector" if pods.node_selector else "provisioning_request" if pods.provisioning_request else None
+    if not pods.make_pools or named is None:
+        return None
+    return f"{named} chooses among nodes that others have made, and make_pools makes them: leave one of them out."
 
 
 def zones_to_name(pods: PodSettings) -> str | None:

@@ -64,6 +64,9 @@ def test_scripts_get_every_ruling(quota: Callable[..., Any]) -> None:
 
 def test_a_wrong_name_is_said_before_anybody_is_asked(quota: Callable[..., Any], google_quotas: CloudQuotas) -> None:
     assert quota("-a", "v6e-17").status == 2 and google_quotas.asked == []
+    for odd in (("--zone", "us-east5"), ("--namespace", "Research"), ("--queue", "my queue")):
+        ended = quota("-a", "v6e-16", *odd)
+        assert ended.status == 2 and repr(odd[1]) in ended.err and google_quotas.asked == []
 
 
 def test_a_cluster_s_name_that_is_none_is_a_wrong_call(prefect_tpu: Callable[..., Any]) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from prefect_tpu.infra.accelerators import resolve
 from prefect_tpu.infra.gcp.contradictions import contradiction, contradiction_of_places, zones_to_name
-from prefect_tpu.infra.gcp.placement import ZONE
+from prefect_tpu.infra.gcp.placement import POOL, ZONE
 from prefect_tpu.infra.pods import PodSettings
 from tests.infra.gcp.golden_plans import GOLDEN, pod_plan
 
@@ -57,6 +57,18 @@ def of_places(**pods: Any) -> str | None:
             {"make_pools": True, "cluster": CENTRAL, "fallback_clusters": ("training",)},
             "cluster 'training' is not known",
         ),
+        (
+            {"cluster": EAST, "fallback_clusters": (CENTRAL, "gke_research_us-east5_a")},
+            f"'{EAST}' and 'gke_research_us-east5_a' are the same cluster",
+        ),
+        (
+            {"make_pools": True, "cluster": CENTRAL, "node_selector": {POOL: "mine"}},
+            "node_selector chooses among nodes that others have made",
+        ),
+        (
+            {"make_pools": True, "cluster": CENTRAL, "provisioning_request": "mine"},
+            "provisioning_request chooses among nodes that others have made",
+        ),
     ],
 )
 def test_places_that_contradict_each_other(pods: dict[str, Any], says: str) -> None:
@@ -66,6 +78,7 @@ def test_places_that_contradict_each_other(pods: dict[str, Any], says: str) -> N
 def test_places_that_fit() -> None:
     assert of_places() is None and of_places(zones=("us-east5-b",)) is None
     assert of_places(node_selector={ZONE: "us-east5-b"}) is None
+    assert of_places(cluster="one", fallback_clusters=("other",), provisioning_request="mine") is None
     both = {"cluster": EAST, "fallback_clusters": (CENTRAL,), "zones": ("us-central1-ai1a", "us-east5-b")}
     assert of_places(**both) is None and of_places(**both, make_pools=True) is None
 
