@@ -191,7 +191,7 @@ async def _leave_others(attempt: Attempt, cluster: GkeCluster) -> None:
     from prefect_tpu.infra.gcp import pool_release
 
     assert attempt.job.pods is not None, "only jobs with pods have pools"
-    chosen = pool_release.of_owner(pool_names.owner_hash(attempt.output))
+    chosen = pool_release.up_to(pool_names.owner_hash(attempt.output), attempt.number)
     for other in _clusters(attempt.job.pods):
         if other != cluster:
             try:

@@ -35,6 +35,11 @@ def of_owner(owner: str) -> Chosen:
     return lambda pool: pool.owner is not None and pool.owner.owner == owner
 
 
+def up_to(owner: str, attempt: int) -> Chosen:
+    """What a job had for an attempt and those before it; a later one's is never touched for an earlier one's sake."""
+    return lambda pool: pool.owner is not None and pool.owner.owner == owner and pool.owner.attempt <= attempt
+
+
 async def give_back(
     pools: NodePools, chosen: Chosen, seconds: float = WAIT_SECONDS, pause: float = LOOK_SECONDS
 ) -> tuple[str, ...]:

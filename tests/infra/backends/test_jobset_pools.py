@@ -150,6 +150,14 @@ async def test_a_stockout_gives_the_turn_to_the_next_and_what_was_had_there_goes
             await anyio.sleep(0.02)
 
 
+async def test_a_driver_that_slept_gives_nothing_back_of_the_attempts_after_its_own(google: container.Google) -> None:
+    early, late = attempt(ZONAL, ELSEWHERE), attempt(ZONAL, ELSEWHERE, number=2)
+    there = Offer(accelerator="v6e-16", cluster=ELSEWHERE)
+    assert await ensured(late, there) is None
+    assert await ensured(early) is None
+    assert status(google)[jobset_pools.names(late, there)[0]] == "RUNNING"
+
+
 async def test_what_is_still_being_made_elsewhere_is_left_for_now_and_said(
     google: container.Google, caplog: pytest.LogCaptureFixture
 ) -> None:
