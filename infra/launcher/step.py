@@ -1,8 +1,9 @@
 """What is to be done next for a job? Pure and level-triggered: all facts in, one action out.
 
 Whoever drives a job gathers a `View`, asks `step`, performs the action and
-begins again. Nothing is remembered between two steps that is not written down,
-so a driver may be killed at any moment and another one goes on.
+begins again. Nothing is remembered between two steps that is not written down
+but what offers have said, so a driver may be killed at any moment and another
+one goes on: it asks them anew, and has the whole time to wait for a slice.
 """
 
 from __future__ import annotations
