@@ -11,6 +11,7 @@ from typing import Any
 
 from prefect_tpu.infra.errors import UsageError
 from prefect_tpu.infra.job_checks import OWN_VARIABLES, shown
+from prefect_tpu.infra.zones import check_cluster
 
 OWN_FOLDER = "/prefect-tpu"  # in a host's container: what it runs, and where its program writes to it
 SHARED_MEMORY = "/dev/shm"
@@ -59,6 +60,8 @@ def check_clusters(first: Any, others: Any) -> None:
         raise UsageError("fallback_clusters are given, and no cluster before them: name the first choice as cluster.")
     if len({first, *others}) <= len(others):
         raise UsageError("A cluster is named twice, as first choice or fallback: leave one of them out.")
+    for cluster in (first, *others):
+        check_cluster(cluster)
 
 
 def check_zones(zones: Any) -> None:

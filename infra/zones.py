@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from prefect_tpu.infra.errors import UsageError
+
 _PROJECT = r"(?P<project>[a-z0-9.:-]+)"  # a domain may stand before the project, as in example.com:research
 _LOCATION, _CLUSTER = r"(?P<location>[a-z]+-[a-z]+[0-9]+(-[a-z0-9]+)?)", r"(?P<cluster>[a-z0-9-]+)"
 # As `--cluster` takes it, and as gcloud names the contexts that it writes.
@@ -18,6 +20,15 @@ def parts_of(cluster: str | None) -> Mapping[str, str] | None:
     """`project`, `location` and `cluster`, as a cluster's name tells them; None where it tells none."""
     found = next((match for name in _NAMES if (match := name.fullmatch(cluster or ""))), None)
     return None if found is None else found.groupdict()
+
+
+def check_cluster(cluster: str | None) -> None:
+    """Raises `UsageError` where it is written like an address and is not a cluster's."""
+    if "://" in (cluster or "") and parts_of(cluster) is None:
+        raise UsageError(
+            f"Cluster {cluster!r} is not the name of one: give a kubeconfig context, or gke://project/location/cluster"
+            " such as gke://my-project/us-east5-a/training."
+        )
 
 
 def location_of(cluster: str | None) -> str | None:

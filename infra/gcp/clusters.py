@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from prefect_tpu.infra.errors import UsageError
-from prefect_tpu.infra.zones import parts_of
+from prefect_tpu.infra.zones import check_cluster, parts_of
 
 _GKE = "gke://"
 
@@ -39,14 +38,9 @@ class ClusterName:
             UsageError: it begins like an address of GKE and is none.
         """
         text = (text or "").strip()
-        if "://" not in text:
-            return cls(context=text or None)
-        if (parts := parts_of(text)) is not None:
-            return cls(gke=GkeCluster(**parts))
-        raise UsageError(
-            f"Cluster {text!r} is not the name of one: give a kubeconfig context, or {_GKE}project/location/cluster"
-            f" such as {_GKE}my-project/us-east5-a/training."
-        )
+        check_cluster(text)
+        parts = parts_of(text) if "://" in text else None
+        return cls(context=text or None) if parts is None else cls(gke=GkeCluster(**parts))
 
     @property
     def place(self) -> GkeCluster | None:

@@ -81,6 +81,8 @@ def test_a_variable_is_a_secret_or_it_is_not(make_job: Any) -> None:
         ({"zones": "us-east5-b"}, "zones is 'us-east5-b': give a list"),
         ({"zones": ("us-east5",)}, "zones has 'us-east5': give zones of Google Cloud"),
         ({"zones": (5,)}, "zones has 5"),
+        ({"cluster": "gke://p/training"}, "Cluster 'gke://p/training' is not the name of one"),
+        ({"cluster": "c", "fallback_clusters": ("gs://bucket",)}, "Cluster 'gs://bucket' is not the name of one"),
         ({"zones": ("us-east5-b", "us-east5-b")}, "A zone is named twice"),
         ({"make_pools": "yes"}, "make_pools is 'yes': give true or false"),
         ({"node_service_account": "nodes"}, "node_service_account is 'nodes': give an email address"),
