@@ -36,12 +36,10 @@ def ask(said: Mapping[str, Any], accelerators: Sequence[str], slices: int = 1) -
     from prefect_tpu.infra.accelerators import resolve
     from prefect_tpu.infra.backends.jobset_quota import rulings_of_all
     from prefect_tpu.infra.backends.jobset_quota_question import QuotaQuestion
-    from prefect_tpu.infra.gcp.clusters import ClusterName
 
     shapes = {name: resolve(name) for name in accelerators}  # raises what is wrong before anybody is asked
     wanted, _ = completed(said)
-    ClusterName.parse(wanted.get("cluster"))  # so does this
-    pod_settings({"image": "any", **{name: value for name, value in wanted.items() if value}})
+    pod_settings({"image": "any", **{name: value for name, value in wanted.items() if value}})  # so does this
     zone = next(iter(wanted.get("zones") or ()), None)
     known = {
         name: wanted[name] for name in ("cluster", "namespace", "queue", "reservation") if wanted.get(name) is not None
