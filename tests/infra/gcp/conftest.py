@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
@@ -15,6 +15,9 @@ from aiohttp import web
 
 from prefect_tpu.infra.gcp.kubernetes import Kubernetes
 from prefect_tpu.infra.gcp.patience import Patience
+
+if TYPE_CHECKING:
+    from container import Google
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -126,6 +129,20 @@ QUICK = Patience(
 @pytest.fixture
 def patience() -> Patience:
     return QUICK
+
+
+@pytest.fixture
+def google(monkeypatch: pytest.MonkeyPatch) -> Iterator[Google]:
+    """Google's API of node pools, with the cluster that tests ask for pools in."""
+    import container  # Google's libraries load only for the tests that ask Google
+
+    from tests.infra.gcp.pool_driver import CLUSTER
+
+    with container.running() as fake:
+        fake.add_cluster(CLUSTER.resource_name)
+        for name, value in fake.environment.items():
+            monkeypatch.setenv(name, value)
+        yield fake
 
 
 @pytest.fixture
