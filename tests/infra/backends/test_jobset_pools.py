@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -21,19 +22,31 @@ from tests.infra.backends.pool_jobs import OUTPUT, attempt, first
 
 pytestmark = pytest.mark.anyio
 
-ZONAL, REGIONAL, ELSEWHERE = "gke://p/us-east5-b/c", "gke://p/us-east5/c", "gke://p/us-central1-a/d"
-PLACES = {
-    "gke://p/us-east5-b/c": "projects/p/locations/us-east5-b/clusters/c",
-    "gke://p/us-east5/c": "projects/p/locations/us-east5/clusters/c",
-    "gke://p/us-central1-a/d": "projects/p/locations/us-central1-a/clusters/d",
-}
+ZONAL, REGIONAL = "gke://p/us-east5-b/c", "gke://p/us-east5/c"
+NUMBERS = itertools.count()
 
 
 @pytest.fixture
-def google(monkeypatch: pytest.MonkeyPatch) -> Iterator[container.Google]:
+def project() -> str:
+    """One of a test's own, for a project has only so many changes a minute."""
+    return f"p{next(NUMBERS)}"
+
+
+@pytest.fixture
+def zonal(project: str) -> str:
+    return f"gke://{project}/us-east5-b/c"
+
+
+@pytest.fixture
+def elsewhere(project: str) -> str:
+    return f"gke://{project}/us-central1-a/d"
+
+
+@pytest.fixture
+def google(project: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[container.Google]:
     with container.running() as fake:
-        for place in PLACES.values():
-            fake.add_cluster(place)
+        for place in ("us-east5-b/clusters/c", "us-central1-a/clusters/d"):
+            fake.add_cluster(f"projects/{project}/locations/{place}")
         for name, value in fake.environment.items():
             monkeypatch.setenv(name, value)
         yield fake
@@ -121,8 +134,8 @@ def test_what_is_held_is_json() -> None:
     assert Kept.of(again) == Kept.of(held)
 
 
-async def test_pools_are_made_with_all_that_the_job_says(google: container.Google) -> None:
-    asked = attempt(ZONAL, slices=2, node_service_account="nodes@p.iam.gserviceaccount.com")
+async def test_pools_are_made_with_all_that_the_job_says(google: container.Google, zonal: str) -> None:
+    asked = attempt(zonal, slices=2, node_service_account="nodes@p.iam.gserviceaccount.com")
     assert await ensured(asked) is None
     names = jobset_pools.names(asked, first(asked))
     assert status(google) == dict.fromkeys(names, "RUNNING")
@@ -135,10 +148,10 @@ async def test_pools_are_made_with_all_that_the_job_says(google: container.Googl
 
 
 async def test_a_stockout_gives_the_turn_to_the_next_and_what_was_had_there_goes_once_that_has_its_slice(
-    google: container.Google,
+    google: container.Google, zonal: str, elsewhere: str
 ) -> None:
-    asked = attempt(ZONAL, ELSEWHERE, slices=2)
-    here, there = (Offer(accelerator="v6e-16", cluster=cluster) for cluster in (ZONAL, ELSEWHERE))
+    asked = attempt(zonal, elsewhere, slices=2)
+    here, there = (Offer(accelerator="v6e-16", cluster=cluster) for cluster in (zonal, elsewhere))
     google.dry(zone="us-east5-b", after=1)
     dry = await ensured(asked, here)
     assert isinstance(dry, Waiting) and dry.is_dry
@@ -150,30 +163,32 @@ async def test_a_stockout_gives_the_turn_to_the_next_and_what_was_had_there_goes
             await anyio.sleep(0.02)
 
 
-async def test_a_driver_that_slept_gives_nothing_back_of_the_attempts_after_its_own(google: container.Google) -> None:
-    early, late = attempt(ZONAL, ELSEWHERE), attempt(ZONAL, ELSEWHERE, number=2)
-    there = Offer(accelerator="v6e-16", cluster=ELSEWHERE)
+async def test_a_driver_that_slept_gives_nothing_back_of_the_attempts_after_its_own(
+    google: container.Google, zonal: str, elsewhere: str
+) -> None:
+    early, late = attempt(zonal, elsewhere), attempt(zonal, elsewhere, number=2)
+    there = Offer(accelerator="v6e-16", cluster=elsewhere)
     assert await ensured(late, there) is None
     assert await ensured(early) is None
     assert status(google)[jobset_pools.names(late, there)[0]] == "RUNNING"
 
 
 async def test_what_is_still_being_made_elsewhere_is_left_for_now_and_said(
-    google: container.Google, caplog: pytest.LogCaptureFixture
+    google: container.Google, caplog: pytest.LogCaptureFixture, zonal: str, elsewhere: str
 ) -> None:
-    asked = attempt(ZONAL, ELSEWHERE)
+    asked = attempt(zonal, elsewhere)
     google.world.delays.making = 60.0
     await jobset_pools.ensure(asked, first(asked))
     google.world.delays.making = 0.1
-    assert await ensured(asked, Offer(accelerator="v6e-16", cluster=ELSEWHERE)) is None
+    assert await ensured(asked, Offer(accelerator="v6e-16", cluster=elsewhere)) is None
     (said,) = [message for message in caplog.messages if "may be left there" in message]
     assert f"not told yet to delete node pools {jobset_pools.names(asked, first(asked))[0]}. Try again" in said
 
 
 async def test_slices_are_kept_where_their_cluster_does_not_say_whether_an_attempt_lives(
-    google: container.Google, caplog: pytest.LogCaptureFixture, nowhere: None
+    google: container.Google, caplog: pytest.LogCaptureFixture, nowhere: None, zonal: str
 ) -> None:
-    asked = attempt("gke_p_us-east5-b_c")
+    asked = attempt(zonal.replace("gke://", "gke_").replace("/", "_"))
     assert await ensured(asked) is None
     held = jobset_plan.hold(asked, first(asked))
     await JobSetBackend().release(held)
@@ -187,9 +202,11 @@ def nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBECONFIG", "/nowhere")
 
 
-async def test_a_job_that_ends_has_no_pool_any_more_in_any_cluster(google: container.Google) -> None:
-    asked = attempt(ZONAL, ELSEWHERE)
-    for cluster in (ZONAL, ELSEWHERE):
+async def test_a_job_that_ends_has_no_pool_any_more_in_any_cluster(
+    google: container.Google, zonal: str, elsewhere: str
+) -> None:
+    asked = attempt(zonal, elsewhere)
+    for cluster in (zonal, elsewhere):
         await jobset_pools.ensure(asked, Offer(accelerator="v6e-16", cluster=cluster))
     await JobSetBackend().withdraw(asked.job, OUTPUT)
     with anyio.fail_after(60):
@@ -198,22 +215,22 @@ async def test_a_job_that_ends_has_no_pool_any_more_in_any_cluster(google: conta
 
 
 async def test_what_cannot_be_given_back_is_left_and_said(
-    google: container.Google, caplog: pytest.LogCaptureFixture
+    google: container.Google, caplog: pytest.LogCaptureFixture, zonal: str
 ) -> None:
-    asked = attempt(ZONAL)
+    asked = attempt(zonal)
     assert await ensured(asked) is None
     google.world.denied.add("container.clusters.update")
     await JobSetBackend().withdraw(asked.job, OUTPUT)
-    await jobset_pools.leave(ZONAL, jobset_pools.names(asked, first(asked)), OUTPUT)
+    await jobset_pools.leave(zonal, jobset_pools.names(asked, first(asked)), OUTPUT)
     assert len([said for said in caplog.messages if "`prefect-tpu reap`" in said]) == 2
     assert len(google.pools) == 1
 
 
-async def test_pools_of_another_job_are_not_given_back(google: container.Google) -> None:
-    asked = attempt(ZONAL)
+async def test_pools_of_another_job_are_not_given_back(google: container.Google, zonal: str) -> None:
+    asked = attempt(zonal)
     assert await ensured(asked) is None
     names = jobset_pools.names(asked, first(asked))
-    await jobset_pools.leave(ZONAL, names, "gs://bucket/other/digits")
+    await jobset_pools.leave(zonal, names, "gs://bucket/other/digits")
     assert status(google) == dict.fromkeys(names, "RUNNING")
 
 
@@ -222,8 +239,8 @@ def asks_google(google: container.Google) -> Any:
     return lambda: [request.called for request in google.asked]
 
 
-async def test_a_job_without_pools_asks_google_nothing(asks_google: Any) -> None:
-    asked = attempt(ZONAL, make_pools=False)
+async def test_a_job_without_pools_asks_google_nothing(asks_google: Any, zonal: str) -> None:
+    asked = attempt(zonal, make_pools=False)
     assert await jobset_pools.ensure(asked, first(asked)) is None
     await JobSetBackend().withdraw(asked.job, OUTPUT)
     await JobSetBackend().release(jobset_plan.hold(asked, first(asked)))
