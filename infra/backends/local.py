@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 
 import anyio
 
-from prefect_tpu.infra import contract, layout
+from prefect_tpu.infra import layout
 from prefect_tpu.infra.accelerators import resolve
 from prefect_tpu.infra.backends import local_checks, local_limits
 from prefect_tpu.infra.backends.base import Attempt, Handle, Held, LogLine, Place, Plan, Refused, Remnant
@@ -32,6 +32,7 @@ from prefect_tpu.infra.backends.local_slices import (
     slice_count,
     whole_number,
 )
+from prefect_tpu.infra.backends.local_view import runner_of, view
 from prefect_tpu.infra.checks import Look
 from prefect_tpu.infra.contract import Env
 from prefect_tpu.infra.errors import UsageError
@@ -39,8 +40,7 @@ from prefect_tpu.infra.job import SliceJob
 from prefect_tpu.infra.places import data_folder, job_output
 from prefect_tpu.infra.plan import HostPlan
 from prefect_tpu.infra.policy.quota import Limit, Ruling, missing
-from prefect_tpu.infra.scratch import joined_after, read_progress
-from prefect_tpu.infra.state import HostObservation, HostPhase, Observation, Offer, Waiting
+from prefect_tpu.infra.state import HostObservation, Observation, Offer, Waiting
 from prefect_tpu.infra.storage import BUCKET, LocalStorage, open_storage
 
 DEFAULT_MAX_HOSTS = 16
@@ -202,41 +202,16 @@ class LocalBackend:
         )
 
     def _look_at(self, handle: Handle, host: int) -> HostObservation:
-        storage, attempt = LocalStorage(handle["output"]), handle["attempt"]
-        scratch = storage.path(layout.scratch(attempt, host))
-        progress = read_progress(scratch)
-        joined = progress.step is not None or joined_after(scratch) is not None  # events are many: steps spare them
-        alive = self._is_running(handle, host)  # before the record is read: a runner writes it, then ends
-        raw = storage.get(layout.record(attempt, host))
-        if raw is not None:
-            return _from_record(host, raw, joined, progress)
-        if alive is None:
-            return HostObservation(host=host, phase=HostPhase.PENDING)
-        if alive:
-            return HostObservation(host=host, phase=HostPhase.RUNNING, joined=joined, progress=progress)
-        return self._ended_without_record(handle, host, joined, progress)
-
-    def _ended_without_record(
-        self, handle: Handle, host: int, joined: bool, progress: contract.Progress
-    ) -> HostObservation:
+        is_running = self._is_running(handle, host)  # before the record is read: a runner writes it, then ends
         child = self._children.get((_mark(handle["output"], handle["attempt"]), host))
-        code = child.poll() if child else None
-        return HostObservation(
-            host=host,
-            phase=HostPhase.ENDED,
-            exit_code=code if code is not None and code >= 0 else None,
-            signal=-code if code is not None and code < 0 else None,
-            reason=f"its runner process is gone{_last_words(handle, host)}",
-            joined=joined,
-            progress=progress,
-        )
+        return view(handle, host, is_running=is_running, code=child.poll() if child else None)
 
     def _is_running(self, handle: Handle, host: int) -> bool | None:
         """None while the host's runner has not claimed it yet."""
         mark = _mark(handle["output"], handle["attempt"])
         child = self._children.get((mark, host))
         has_ended = child is not None and child.poll() is not None
-        pid = _runner(handle, host)
+        pid = runner_of(handle, host)
         if pid is None:
             return False if has_ended else None
         return not has_ended if child is not None and child.pid == pid else is_alive(pid, mark)
@@ -264,7 +239,7 @@ class LocalBackend:
         mark = _mark(handle["output"], handle["attempt"])
         for host in range(handle["hosts"]):
             child = self._children.get((mark, host))
-            pid = _runner(handle, host)
+            pid = runner_of(handle, host)
             if pid is not None and is_alive(pid, mark):
                 with contextlib.suppress(ProcessLookupError):  # it ended since the look
                     os.kill(pid, signal.SIGTERM)
@@ -289,22 +264,6 @@ class LocalBackend:
         """Nothing is kept of a slice that was not free."""
 
 
-def _from_record(host: int, raw: bytes, joined: bool, progress: contract.Progress) -> HostObservation:
-    """What the record says; a damaged one counts as none, with the damage as the reason."""
-    try:
-        record = contract.HostRecord.from_json(raw)
-    except contract.ContractError as exc:
-        return HostObservation(host=host, phase=HostPhase.ENDED, reason=str(exc), joined=joined, progress=progress)
-    return HostObservation(
-        host=host,
-        phase=HostPhase.ENDED,
-        exit_code=record.exit_code,
-        joined=joined,
-        progress=record.progress,
-        record=record,
-    )
-
-
 def _remnant(marked: Marked) -> Remnant:
     output, _, number = marked.mark.rpartition("/")
     return Remnant(
@@ -323,18 +282,3 @@ def _command(plan: HostPlan, host: int) -> tuple[str, ...]:
 
 def _mark(output: str, attempt: int) -> str:
     return f"{output}/{attempt}"
-
-
-def _runner(handle: Handle, host: int) -> int | None:
-    """The process that has claimed a host; None where none has."""
-    name = layout.started(handle["attempt"], host)
-    raw = LocalStorage(handle["output"]).get(name)
-    with contract.reading(name):
-        return None if raw is None else int(contract.read_json(raw, name)["pid"])
-
-
-def _last_words(handle: Handle, host: int) -> str:
-    """What a runner wrote last, where it wrote anything: a healthy one is silent."""
-    log = LocalStorage(handle["output"]).path(layout.runner_log(handle["attempt"], host))
-    lines, _ = read_lines(log, last_lines(log, 1), whole=False)
-    return f"; it said: {lines[-1]}" if lines else ""
