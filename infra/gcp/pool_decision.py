@@ -15,6 +15,7 @@ from prefect_tpu.infra.gcp.pool_facts import CREATE, DELETE, ClusterPools, Opera
 from prefect_tpu.infra.gcp.pool_names import Try
 from prefect_tpu.infra.gcp.pool_request import PoolWish, how_to_make_policy
 from prefect_tpu.infra.gcp.pool_state import PoolState, Stage, state_of
+from prefect_tpu.infra.gcp.quota_table import PAGE
 
 _DOING = {CREATE: "making", DELETE: "deleting", "SET_NODE_POOL_SIZE": "resizing"}
 
@@ -127,7 +128,7 @@ _NOT_YET = {
     Trouble.AWAY: "it is not known whether node pool {name!r} is being made",
 }
 _ADVICE = {
-    Trouble.NO_QUOTA: "Ask Google for quota: https://console.cloud.google.com/iam-admin/quotas",
+    Trouble.NO_QUOTA: f"Ask Google for quota: {PAGE}",
     Trouble.PERMISSION: (
         f"Whoever drives the job needs {', '.join((*REACHING.permissions, *MAKING_POOLS.permissions))} in the project,"
         " and the right to let nodes run as their service account (roles/iam.serviceAccountUser)."

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from prefect_tpu.infra.accelerators import Slice
 
 SERVICE = "compute.googleapis.com"
+PAGE = "https://console.cloud.google.com/iam-admin/quotas"  # where more is asked for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

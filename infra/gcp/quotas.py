@@ -15,12 +15,11 @@ from typing import TypeVar
 from prefect_tpu.infra.accelerators import Slice
 from prefect_tpu.infra.gcp.google_api import CLOUD_QUOTAS, MONITORING, GoogleApi, answered
 from prefect_tpu.infra.gcp.quota_limits import FAMILY, Listing, ask_listing, limit_in, locations_of
-from prefect_tpu.infra.gcp.quota_table import SERVICE, Quota, Quotas, ways
+from prefect_tpu.infra.gcp.quota_table import PAGE, SERVICE, Quota, Quotas, ways
 from prefect_tpu.infra.gcp.quota_usage import ask_series, used_of
 from prefect_tpu.infra.policy.quota import Allowance, Fit, Ruling, best, cannot_tell, for_now, judge
 from prefect_tpu.infra.zones import region_of, zone_in
 
-PAGE = "https://console.cloud.google.com/iam-admin/quotas"
 # https://cloud.google.com/compute/docs/instances/create-use-spot says it of processors, GPUs and disks (2026-11-28).
 STANDARD_INSTEAD = "whether spot takes of the standard quota then is not known of TPUs"
 T = TypeVar("T")
