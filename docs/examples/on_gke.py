@@ -28,7 +28,7 @@ def main() -> int:
         data={"digits": str(HERE / "data" / "digits.csv.gz")},
         checkpoint_every=1.0,
         env={"JAX_PLATFORMS": "cpu"} if options.without_chips else {},
-        **({"backend": options.backend} if options.backend else {}),
+        pods=json.loads(options.pods),
     )
     print(json.dumps(result.to_json()))
     return 0
@@ -40,7 +40,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=240)
     parser.add_argument("--step-seconds", type=float, default=0.0, help="makes each step last longer, to look at it")
     parser.add_argument("--without-chips", action="store_true", help="JAX takes the CPUs of the same hosts")
-    parser.add_argument("--backend", default="", help="pathways: one process that has all chips")
+    parser.add_argument("--pods", default="{}", help='as JSON, what this job wants of its pods, such as {"cpu": "2"}')
     return parser.parse_args()
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import re
 import shutil
 import signal
 import sys
@@ -28,6 +29,7 @@ from rich.text import Text  # noqa: E402
 
 PAGE = TESTS.parent / "docs" / "how-to" / "mission.md"
 TASK_COLUMNS = 19
+_QUOTA = re.compile(r": quota \S+ of project \S+ in \S+:")  # which one it is, is in the Prefect server's log
 LONGEST = 120  # characters of a line; what is longer is whole in the Prefect server's log
 WORTH_TELLING = ("stage_", "check_", "provision_", "launch_", "release_", "collect_")
 
@@ -48,6 +50,7 @@ class Transcript:
         if not task.startswith(WORTH_TELLING) or text.startswith("Finished in state"):
             return
         style = {"WARNING": "yellow", "ERROR": "red"}.get(level, "default")
+        text = _QUOTA.sub(":", text)
         short = text if len(text) <= LONGEST else f"{text[: LONGEST - 1].rstrip()}…"
         self._console.print(Text(f"   {task:{TASK_COLUMNS}} ", style="cyan"), Text(short, style=style), sep="")
 
@@ -99,10 +102,8 @@ def _play(transcript: Transcript, folder: Path, options: argparse.Namespace) -> 
     transcript.begins("world", "A project of Google Cloud on this machine: a cluster without a TPU, a bucket, quotas")
     with running(folder) as gcs, running_cluster(folder) as cluster, world(cluster, gcs, folder) as here:
         os.environ.update(gcs.environment)  # this process looks into the bucket
-        version = cluster.api.get("/version")["gitVersion"]
-        transcript.proved(
-            f"Kubernetes {version} and a Prefect server answer; nodes: {len(here.nodes())}, none with chips"
-        )
+        version, nodes = cluster.api.get("/version")["gitVersion"], len(here.nodes())
+        transcript.proved(f"Kubernetes {version} and a Prefect server answer; {nodes} node, and none with chips")
         words = ("--steps", str(options.steps), "--step-seconds", str(options.step_seconds))
         return Mission(here, MadePools(), telling, "digits", *words).play().left
 

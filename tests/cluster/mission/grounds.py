@@ -12,7 +12,7 @@ from queues import KUEUE, QUEUE, make_queue
 from world import NAMESPACE, World
 
 FIRST_MACHINE, FIRST_CHIPS = "ct6e-standard-4t", "v6e-16:spot"
-POOL_LABEL = "cloud.google.com/gke-nodepool"
+POOL_LABEL, CHIPS_LABEL = "cloud.google.com/gke-nodepool", "cloud.google.com/gke-tpu-accelerator"
 
 
 class Ground(Protocol):
@@ -78,17 +78,39 @@ class MadePools:
 
 
 @dataclass(slots=True)
-class Queued:
-    """A slice that is there, and a Kueue queue that lets jobs onto it; it comes back after it was taken."""
+class There:
+    """A slice that is there; it comes back after it was taken."""
 
     titles: Mapping[str, str] = field(
         default_factory=lambda: {
             "reclaim": "Google takes the machines of the slice back",
-            "again": "The slice is there again; the queue lets the job in once more, and it goes on where it was",
+            "again": "The slice is there again, and the job goes on where it was",
         }
     )
-    pool: str = "queued"
+    pool: str = "there"
     nodes: list[str] = field(default_factory=list)
+
+    def fields(self, world: World) -> Mapping[str, Any]:
+        return {}
+
+    def prepare(self, world: World) -> None:
+        self.give_again(world)
+
+    def seen(self, world: World, pool: str) -> str:
+        return f"the cluster: {len(self.nodes)} nodes of pool {pool}"
+
+    def take_back(self, world: World, pool: str) -> None:
+        world.cluster.kubelet.reclaim_spot(*self.nodes)
+
+    def give_again(self, world: World) -> None:
+        self.nodes = world.cluster.add_slice(FIRST_CHIPS, pool=self.pool)
+
+    def tidy(self, world: World) -> None:
+        world.cluster.delete_nodes(*self.nodes)
+
+
+class Queued(There):
+    """A Kueue queue lets jobs onto it."""
 
     def fields(self, world: World) -> Mapping[str, Any]:
         return {"queue": QUEUE}
@@ -99,15 +121,6 @@ class Queued:
 
     def seen(self, world: World, pool: str) -> str:
         return f"Kueue: {', '.join(admitted(world.cluster))} admitted by queue {QUEUE}"
-
-    def take_back(self, world: World, pool: str) -> None:
-        world.cluster.kubelet.reclaim_spot(*self.nodes)
-
-    def give_again(self, world: World) -> None:
-        self.nodes = world.cluster.add_slice(FIRST_CHIPS, pool=self.pool)
-
-    def tidy(self, world: World) -> None:
-        world.cluster.delete_nodes(*self.nodes)
 
 
 def admitted(cluster: Cluster) -> list[str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from google.cloud.container_v1 import NodePool
-from grounds import POOL_LABEL, Ground
+from grounds import CHIPS_LABEL, POOL_LABEL, Ground
 from missions import processes
 from script import Line, Script
 from witness import left_of
@@ -98,22 +98,24 @@ class Mission:
     def _see_attempt(self, script: Script, number: int) -> None:
         """Its pool, its nodes and its pods, once all hosts run."""
         pods = script.until(lambda: self._running(number), f"the pods of attempt {number}", PATIENCE)
-        nodes = [self.world.cluster.api.get(f"/api/v1/nodes/{pod['spec']['nodeName']}") for pod in pods]
+        found = [self.world.cluster.api.get(f"/api/v1/nodes/{pod['spec']['nodeName']}") for pod in pods]
+        nodes = [node for node in found if CHIPS_LABEL in node["metadata"]["labels"]]
         (name,) = {node["metadata"]["labels"][POOL_LABEL] for node in nodes}
         self.story.pods[number], self.story.nodes[number], self.story.names[number] = pods, nodes, name
         books = {full.rpartition("/")[2]: pool for full, pool in self.world.google.pools.items()}
         if name in books:
             self.story.pools[number] = books[name]
         self._prove("pool", self.ground.seen(self.world, name))
-        self._prove("pods", f"the cluster: {len(pods)} pods of JobSet {_jobset(pods)} run on the nodes of pool {name}")
+        self._prove("pods", f"the cluster: {len(pods)} pods of JobSet {_jobset(pods)} run, on pool {name}")
 
     def _running(self, number: int) -> list[dict[str, Any]] | None:
         """The pods of an attempt, once every one of them runs."""
         plan = self._storage.get(layout.plan(number))
         found = self.world.cluster.api.get(f"/api/v1/namespaces/{NAMESPACE}/pods")["items"]
         pods = [pod for pod in found if pod["metadata"]["labels"].get("prefect-tpu/attempt") == str(number)]
-        is_whole = plan is not None and len(pods) == len(HostPlan.from_json(plan).addresses)
-        return pods if is_whole and all(pod["status"].get("phase") == "Running" for pod in pods) else None
+        if plan is None or len(pods) != _count(HostPlan.from_json(plan)):
+            return None
+        return pods if all(pod["status"].get("phase") == "Running" for pod in pods) else None
 
     def _has_saved(self, number: int) -> int | None:
         step = checkpoints.saved_step(self._storage, number)
@@ -168,6 +170,11 @@ class Mission:
 
     def _prove(self, act: str, text: str) -> None:
         self._telling.proved(Proof(act=act, text=text))
+
+
+def _count(plan: HostPlan) -> int:
+    """Of the pods of an attempt."""
+    return plan.hosts + plan.workers
 
 
 def _jobset(pods: list[dict[str, Any]]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from cluster import Cluster
+from cluster import CLONE, Cluster
 from gcs import Gcs
 from google.cloud.container_v1 import NodePool
 from grounds import FIRST_CHIPS, MadePools, Queued
@@ -90,6 +90,12 @@ def test_nothing_is_left(story: Story, here: World) -> None:
     assert story.left == []
     made = [asked.name for asked in here.google.asked if asked.called == "nodePools.create"]
     assert set(made) == {RESOURCE}
+
+
+def test_the_page_tells_this_mission() -> None:
+    page = (CLONE / "docs" / "how-to" / "mission.md").read_text()
+    assert all(title in page for title in MadePools().titles.values())
+    assert "nothing: no JobSet, pod, ConfigMap, node pool, node or process" in page
 
 
 def test_a_queue_lets_the_job_in_each_time(queued: Story) -> None:
