@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from prefect_tpu.infra import layout
 from prefect_tpu.infra.contract import ContractError, HostRecord
 from prefect_tpu.infra.drills import Drill, DrillKind, Moment, parse_drill
+from prefect_tpu.infra.errors import FailureKind
 from prefect_tpu.infra.job import AttemptSummary, JobResult
 from prefect_tpu.infra.launcher.history import read_job
 from prefect_tpu.infra.policy.offers import named, offer_of
@@ -122,8 +123,12 @@ def _as_url(picture: bytes) -> str:
 def notes(result: JobResult) -> list[str]:
     """What the table leaves out, a sentence each: slices that were not to be had, and drills that came to nothing."""
     told = zip(result.attempts, names(result.attempts), strict=True)
-    moves = [f"Attempt {a.number} ran on {name}: {a.instead_of}." for a, name in told if a.instead_of]
+    moves = [f"Attempt {a.number} ran on {name}: {a.instead_of}." for a, name in told if a.instead_of and _had_slice(a)]
     return moves + drills_without_effect(result)
+
+
+def _had_slice(attempt: AttemptSummary) -> bool:
+    return attempt.failure is None or attempt.failure.kind != FailureKind.NO_CAPACITY
 
 
 def drills_without_effect(result: JobResult) -> list[str]:

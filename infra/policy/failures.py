@@ -34,7 +34,8 @@ ADVICE = {
     FailureKind.MAINTENANCE: "Nothing to do: the next attempt goes on from the newest checkpoint.",
     FailureKind.HOST_LOST: "The next attempt goes on from the newest checkpoint. If it happens again at the same"
     " step, look for what ends processes there: the host's memory, a batch system, the program itself.",
-    FailureKind.NO_CAPACITY: "Give several accelerators in order of preference, or try again later.",
+    FailureKind.NO_CAPACITY: "Give several accelerators, in a cluster also several zones or clusters, in order of"
+    " preference; or try again later.",
     FailureKind.NO_QUOTA: "Ask for more quota, or choose a smaller accelerator.",
     FailureKind.UNSCHEDULABLE: "Check that the cluster has a node pool of this accelerator.",
     FailureKind.IMAGE: "Check the image's name, that the nodes may pull it, and that it has the Python that is named"

@@ -160,3 +160,9 @@ def test_a_move_to_another_slice_is_told(tmp_path: Path) -> None:
     told = "Attempt 2 ran on v6e-8: v6e-16 cannot be had: it is gone."
     assert notes(ended) == [told]
     assert told in markdown(ended, None)
+
+
+def test_an_attempt_that_waited_in_vain_ran_nowhere(tmp_path: Path) -> None:
+    dry = failure(FailureKind.NO_CAPACITY, "No slice.")
+    second = attempt(2, None, None, None, accelerator="v6e-8", instead_of="v6e-16 is dry", failure=dry)
+    assert notes(result(str(tmp_path), state="failed", attempts=(attempt(1, 0, 59, 42), second), failure=dry)) == []
