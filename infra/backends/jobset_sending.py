@@ -14,6 +14,7 @@ from prefect_tpu.infra.backends.jobset_plan import Target
 from prefect_tpu.infra.backends.jobset_reading import QUEUE, is_workload_of, read_jobset
 from prefect_tpu.infra.errors import PlatformError
 from prefect_tpu.infra.gcp import errors
+from prefect_tpu.infra.gcp.adoption import other_owner
 from prefect_tpu.infra.gcp.calls import STRATEGIC_PATCH
 from prefect_tpu.infra.gcp.errors import Conflict, NotFound
 from prefect_tpu.infra.gcp.kubernetes import Kubernetes
@@ -35,7 +36,7 @@ async def objection(cluster: Kubernetes, jobset: Object) -> Waiting | Refused | 
     try:
         await cluster.dry_run(jobset)
     except Conflict:
-        return None
+        return await _of_another(cluster, jobset)
     except errors.Refused as exc:
         if await cluster.find(JOBSETS, metadata["name"], metadata["namespace"]) is not None:
             return None
@@ -44,6 +45,18 @@ async def objection(cluster: Kubernetes, jobset: Object) -> Waiting | Refused | 
         said = f"the cluster does not take JobSet {metadata['name']!r}: {exc.said}"
         return Refused(reason=said, is_barred=True)
     return None
+
+
+async def _of_another(cluster: Kubernetes, jobset: Object) -> Refused | None:
+    """Somebody else's JobSet of this name: known before a node pool is made, for which there would be no JobSet."""
+    metadata = jobset["metadata"]
+    found = await cluster.find(JOBSETS, metadata["name"], metadata["namespace"])
+    owner = None if found is None else other_owner(jobset, found, IDENTITY)
+    if owner is None:
+        return None
+    where = f"namespace {metadata['namespace']!r} of cluster {cluster.cluster}"
+    said = f"JobSet {metadata['name']!r} in {where} exists and belongs to {owner}: choose another name, or delete it."
+    return Refused(reason=said, is_barred=True)
 
 
 async def send(cluster: Kubernetes, objects: Sequence[Object]) -> None:

@@ -9,12 +9,14 @@ import pytest
 from prefect_tpu.infra.backends.base import Refused
 from prefect_tpu.infra.backends.jobset_sending import objection
 from prefect_tpu.infra.gcp.kubernetes import Kubernetes
+from prefect_tpu.infra.gcp.ownership import IDENTITY, OUTPUT
+from prefect_tpu.infra.gcp.pool_names import owner_hash
 from prefect_tpu.infra.state import Waiting
 
 pytestmark = pytest.mark.anyio
 
 JOBSETS = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/ml/jobsets"
-JOBSET = {
+JOBSET: dict[str, Any] = {
     "apiVersion": "jobset.x-k8s.io/v1alpha2",
     "kind": "JobSet",
     "metadata": {"name": "digits-1", "namespace": "ml"},
@@ -57,3 +59,20 @@ async def test_one_that_is_there_was_let_in_whatever_is_said_since(
 
 async def test_one_whose_name_is_there_is_left_to_whoever_sends(server: Any, cluster: Kubernetes) -> None:
     assert await tried(server, cluster, 409, "AlreadyExists", "already exists", is_there=True) is None
+
+
+async def test_one_whose_name_belongs_to_another_output_is_refused_before_anything_is_made(
+    server: Any, cluster: Kubernetes
+) -> None:
+    mine, other = ({**JOBSET["metadata"], **owned} for owned in (of("gs://bucket/jobs"), of("gs://bucket/others")))
+    server.on("POST", JOBSETS, server.status(409, "AlreadyExists", "already exists", DETAILS))
+    server.on("GET", f"{JOBSETS}/digits-1", server.json({**JOBSET, "metadata": other}))
+    found = await objection(cluster, {**JOBSET, "metadata": mine})
+    assert isinstance(found, Refused) and found.is_barred
+    assert "exists and belongs to the job in gs://bucket/others/digits: choose another name" in found.reason
+
+
+def of(output: str) -> dict[str, Any]:
+    """By which a job of this output is known."""
+    folder = f"{output}/digits"
+    return {"labels": dict.fromkeys(IDENTITY, owner_hash(folder)), "annotations": {OUTPUT: folder}}
