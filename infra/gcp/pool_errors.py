@@ -13,6 +13,10 @@ Everything comes down to what whoever asked has to do:
     EXISTS      there is a pool of this name
     GONE        there is none, or no such cluster
     AWAY        no answer, or an error on Google's side: nobody knows what was done, so look again
+
+The codes are those of google/container/v1/cluster_service.proto (2026-08-22), and what they mean that of Google's own
+autoscaler (cluster-autoscaler of GKE, 2026-08-21). The words are from there, from xpk (2026-06-25) and from people's
+reports.
 """
 
 from __future__ import annotations

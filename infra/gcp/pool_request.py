@@ -15,7 +15,9 @@ from prefect_tpu.infra.gcp.placement import QUEUED
 
 Json = dict[str, Any]
 
-LONGEST_RUN_SECONDS = 7 * 86_400  # of nodes that are there for a while only: flex-start and queued
+# Of nodes that are there for a while only: flex-start and queued.
+# https://cloud.google.com/kubernetes-engine/docs/concepts/dws, read 2026-11-28
+LONGEST_RUN_SECONDS = 7 * 86_400
 _RESERVATION = "compute.googleapis.com/reservation-name"
 _SCOPE = "https://www.googleapis.com/auth/cloud-platform"  # what the nodes may do, their service account's roles say
 _PODS_PER_NODE = 15  # a host's own and the cluster's: each node takes addresses for as many, and slices have many nodes

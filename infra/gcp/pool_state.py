@@ -12,7 +12,8 @@ from enum import StrEnum
 from prefect_tpu.infra.gcp.pool_errors import PoolFailure, Said, Trouble, trouble_of
 from prefect_tpu.infra.gcp.pool_facts import CREATE, ClusterPools, Operation, Pool
 
-# For how long a failed operation answers for a pool that is not there: then it may be tried again.
+# For how long a failed operation answers for a pool that is not there: then it may be tried again. That is shorter than
+# an offer without capacity rests, so whoever comes back to one asks for a new pool; and longer than a look takes.
 FRESH_SECONDS = 45.0
 
 
