@@ -16,7 +16,7 @@ from prefect_tpu.infra.gcp.placement import QUEUED
 Json = dict[str, Any]
 
 # Of nodes that are there for a while only: flex-start and queued.
-# https://cloud.google.com/kubernetes-engine/docs/concepts/dws, read 2026-11-28
+# https://cloud.google.com/kubernetes-engine/docs/concepts/dws, as collected by 2026-11
 LONGEST_RUN_SECONDS = 7 * 86_400
 _RESERVATION = "compute.googleapis.com/reservation-name"
 _SCOPE = "https://www.googleapis.com/auth/cloud-platform"  # what the nodes may do, their service account's roles say
