@@ -19,11 +19,12 @@ from prefect_tpu.infra.gcp.calls import STRATEGIC_PATCH
 from prefect_tpu.infra.gcp.errors import Conflict, NotFound
 from prefect_tpu.infra.gcp.kubernetes import Kubernetes
 from prefect_tpu.infra.gcp.names import ARCHIVE_PREFIX
-from prefect_tpu.infra.gcp.ownership import ARCHIVE_IDENTITY, IDENTITY, MANAGED_BY, OURS, OUTPUT, TOLD_TO_STOP
+from prefect_tpu.infra.gcp.ownership import ARCHIVE_IDENTITY, IDENTITY, MANAGED_BY, OURS, OUTPUT, PLAN, TOLD_TO_STOP
 from prefect_tpu.infra.gcp.resources import CONFIG_MAPS, JOBSETS, WORKLOADS, Selection
 from prefect_tpu.infra.state import Waiting
 
 Object = dict[str, Any]
+_ATTEMPT = tuple(label for label in IDENTITY if label != PLAN)
 OWNING_TRIES = 3  # each fails only where Kubernetes deletes the ConfigMap's last owner at this very moment
 
 
@@ -48,10 +49,13 @@ async def objection(cluster: Kubernetes, jobset: Object) -> Waiting | Refused | 
 
 
 async def _of_another(cluster: Kubernetes, jobset: Object) -> Refused | None:
-    """Somebody else's JobSet of this name: known before a node pool is made, for which there would be no JobSet."""
+    """Somebody else's JobSet of this name: known before a node pool is made, for which there would be no JobSet.
+
+    Of the same attempt it may be of another plan: where it starts from is chosen only when it is sent.
+    """
     metadata = jobset["metadata"]
     found = await cluster.find(JOBSETS, metadata["name"], metadata["namespace"])
-    owner = None if found is None else other_owner(jobset, found, IDENTITY)
+    owner = None if found is None else other_owner(jobset, found, _ATTEMPT)
     if owner is None:
         return None
     where = f"namespace {metadata['namespace']!r} of cluster {cluster.cluster}"

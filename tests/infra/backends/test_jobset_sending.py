@@ -9,7 +9,7 @@ import pytest
 from prefect_tpu.infra.backends.base import Refused
 from prefect_tpu.infra.backends.jobset_sending import objection
 from prefect_tpu.infra.gcp.kubernetes import Kubernetes
-from prefect_tpu.infra.gcp.ownership import IDENTITY, OUTPUT
+from prefect_tpu.infra.gcp.ownership import IDENTITY, OUTPUT, PLAN
 from prefect_tpu.infra.gcp.pool_names import owner_hash
 from prefect_tpu.infra.state import Waiting
 
@@ -70,6 +70,15 @@ async def test_one_whose_name_belongs_to_another_output_is_refused_before_anythi
     found = await objection(cluster, {**JOBSET, "metadata": mine})
     assert isinstance(found, Refused) and found.is_barred
     assert "exists and belongs to the job in gs://bucket/others/digits: choose another name" in found.reason
+
+
+async def test_one_of_the_same_attempt_is_its_own_whatever_its_plan_says(server: Any, cluster: Kubernetes) -> None:
+    """A driver that comes back to an attempt does not know yet which checkpoint it began from."""
+    mine, sent = {**JOBSET["metadata"], **of("gs://bucket/jobs")}, of("gs://bucket/jobs")
+    found = {**JOBSET["metadata"], **sent, "labels": {**sent["labels"], PLAN: "another"}}
+    server.on("POST", JOBSETS, server.status(409, "AlreadyExists", "already exists", DETAILS))
+    server.on("GET", f"{JOBSETS}/digits-1", server.json({**JOBSET, "metadata": found}))
+    assert await objection(cluster, {**JOBSET, "metadata": mine}) is None
 
 
 def of(output: str) -> dict[str, Any]:
