@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pytest
 from cluster import CLONE, Cluster
 from gcs import Gcs
 from google.cloud.container_v1 import NodePool
-from grounds import FIRST_CHIPS, MadePools, Queued
+from grounds import FIRST_CHIPS, MadePools, OnPathways, Queued
 from story import Mission, Story, Telling
 from world import RESOURCE, ZONES, World, world
 
@@ -38,6 +39,13 @@ def queued(kueue: Cluster, here: World, story: Story) -> Story:
     """The same through a queue, after the other: they are one cluster's."""
     here.google.wet()
     return Mission(here, Queued(), UNHEARD, "queued", *WORDS).play()
+
+
+@pytest.fixture(scope="module")
+def pathways(here: World) -> Story:
+    """The same with one program that drives all chips, as far as it goes without Google's own programs."""
+    words = ("--pods", json.dumps(OnPathways.WISHES), "--steps", "120", "--step-seconds", "0.4")
+    return Mission(here, OnPathways(), UNHEARD, "alone", *words).play()  # longer than machines that are lost have left
 
 
 def said(story: Story, task: str) -> str:
@@ -105,3 +113,13 @@ def test_a_queue_lets_the_job_in_each_time(queued: Story) -> None:
     assert [len(queued.pods[attempt]) for attempt in (1, 2)] == [4, 4]
     assert queued.result["value"]["accuracy"] > GOAL
     assert queued.left == []
+
+
+def test_one_program_drives_all_chips(pathways: Story) -> None:
+    """A head and a worker per machine; the workers are lost with their machines, and the head is begun again."""
+    first, second = pathways.result["attempts"]
+    assert first["outcome"] in ("preempted", "host_lost") and second["outcome"] == "succeeded"
+    assert second["first_step"] == first["saved_step"] + 1 > 1
+    assert [len(pathways.pods[attempt]) for attempt in (1, 2)] == [5, 5]
+    assert pathways.result["value"]["accuracy"] > GOAL
+    assert pathways.left == []
