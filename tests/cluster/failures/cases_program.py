@@ -119,7 +119,7 @@ CASES = (
         kind=FailureKind.WRONG_TOPOLOGY,
         is_retryable=False,
         function="joins",
-        settings={"env": WITHOUT_CHIPS},
+        settings={"env": {**WITHOUT_CHIPS, "JAX_NUM_CPU_DEVICES": "3"}},
     ),
     Case(
         name="payload-changed",
