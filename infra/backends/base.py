@@ -190,6 +190,13 @@ class Backend(Protocol):
         """Give the slice back; one whose attempt still lives goes with the attempt."""
         ...
 
+    async def tidy(self, job: SliceJob, plan: HostPlan) -> bool:
+        """Give back what a job has for this attempt and those before it, but what this one lives on.
+
+        Returns whether nothing is left of it. What was not given back yet is tried again later.
+        """
+        ...
+
     async def withdraw(self, job: SliceJob, output: str) -> None:
         """Give back whatever a job has that no attempt of it lives on: it has ended, or nobody seeks a slice for it.
 

@@ -186,6 +186,9 @@ class JobSetBackend:
         if kept is not None and not await _may_live(kept):
             await jobset_pools.leave(kept.cluster, kept.pools, kept.output)
 
+    async def tidy(self, job: SliceJob, plan: HostPlan) -> bool:
+        return await jobset_pools.give_others_back(job, plan)
+
     async def withdraw(self, job: SliceJob, output: str) -> None:
         await jobset_pools.give_all_back(job, output)
 

@@ -24,6 +24,7 @@ from prefect_tpu.infra.gcp.pool_facts import Pool
 from prefect_tpu.infra.gcp.pool_names import Try
 from prefect_tpu.infra.gcp.pool_request import PoolWish, cannot_be_made, node_pool
 from prefect_tpu.infra.job import SliceJob
+from prefect_tpu.infra.plan import HostPlan
 from prefect_tpu.infra.pods import PodSettings
 from prefect_tpu.infra.state import Offer, Waiting
 from prefect_tpu.infra.zones import zone_in
@@ -184,6 +185,27 @@ async def give_all_back(job: SliceJob, output: str) -> None:
             await _begin_to_delete(cluster, chosen, pool_release.LAST_WAIT_SECONDS)
         except _TROUBLES as exc:
             logger.warning("Node pools of job %s may be left, until `prefect-tpu reap` ends them: %s", job.name, exc)
+
+
+async def give_others_back(job: SliceJob, plan: HostPlan) -> bool:
+    """Begin to delete what earlier tries left, while the attempt runs; whether nothing is left of it.
+
+    A cluster that was still making a pool when another one had a slice takes no deletion before that is made.
+    """
+    from prefect_tpu.infra.gcp import pool_release
+
+    if job.pods is None or not job.pods.make_pools:
+        return True
+    here, is_tidy = ClusterName.parse(plan.cluster).place, True
+    for cluster in _clusters(job.pods):
+        lives = plan.pools if cluster == here else ()
+        chosen = pool_release.up_to(pool_names.owner_hash(plan.output), plan.attempt, but=lives)
+        try:
+            await _begin_to_delete(cluster, chosen, seconds=0)
+        except _TROUBLES as exc:
+            logger.info("What earlier tries left in cluster %s is given back later: %s", cluster.cluster, exc)
+            is_tidy = False
+    return is_tidy
 
 
 async def _leave_others(attempt: Attempt, cluster: GkeCluster) -> None:

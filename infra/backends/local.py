@@ -260,6 +260,9 @@ class LocalBackend:
             self._held = {output: other for output, other in self._held.items() if other.handle != held.handle}
             self._slices.give_back(lock)
 
+    async def tidy(self, job: SliceJob, plan: HostPlan) -> bool:
+        return True
+
     async def withdraw(self, job: SliceJob, output: str) -> None:
         """Nothing is kept of a slice that was not free."""
 

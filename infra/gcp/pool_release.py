@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 from prefect_tpu.infra.errors import PlatformError
 from prefect_tpu.infra.gcp.errors import Unavailable
@@ -35,9 +35,17 @@ def of_owner(owner: str) -> Chosen:
     return lambda pool: pool.owner is not None and pool.owner.owner == owner
 
 
-def up_to(owner: str, attempt: int) -> Chosen:
-    """What a job had for an attempt and those before it; a later one's is never touched for an earlier one's sake."""
-    return lambda pool: pool.owner is not None and pool.owner.owner == owner and pool.owner.attempt <= attempt
+def up_to(owner: str, attempt: int, but: Collection[str] = ()) -> Chosen:
+    """What a job had for an attempt and those before it; a later one's is never touched for an earlier one's sake.
+
+    but: what the attempt lives on.
+    """
+
+    def is_chosen(pool: Pool) -> bool:
+        mine = pool.owner is not None and pool.owner.owner == owner and pool.owner.attempt <= attempt
+        return mine and pool.name not in but
+
+    return is_chosen
 
 
 async def give_back(

@@ -44,6 +44,7 @@ from prefect_tpu.infra.state import HostPhase, JobEvent, Observation
 from prefect_tpu.infra.storage import Storage
 
 PRUNE_SECONDS = 60.0
+TIDY_LOOKS = 15  # half a minute, where a cluster is looked at: it makes a pool for minutes, and deletes none meanwhile
 
 
 class Performer:
@@ -205,8 +206,14 @@ class Performer:
         handle = self._backend.attach(plan) if is_unwanted else await self._backend.submit(plan, self.slice.held)
         age = max(0.0, time.time() - self._ledger.started(plan.attempt))
         self.following = await follow(self._backend, handle, self._saw, self._tasks, age)
+        self._tasks.start_soon(self._tidy, plan, self.following)
         if self.is_leaving:  # since before there was anybody to tell
             await self.leave()
+
+    async def _tidy(self, plan: HostPlan, following: Following) -> None:
+        """Beside the attempt, for its life may be long: what earlier tries left costs money."""
+        while self.following is following and not await self._backend.tidy(self.job, plan):
+            await anyio.sleep(TIDY_LOOKS * self._backend.look_seconds)
 
     async def _watch(self) -> None:
         following = self.following

@@ -123,5 +123,8 @@ class Scripted:
     async def release(self, held: Held) -> None:
         """Nothing is held."""
 
+    async def tidy(self, job: SliceJob, plan: HostPlan) -> bool:
+        return True
+
     async def withdraw(self, job: SliceJob, output: str) -> None:
         """Nothing is asked for that is not held."""

@@ -185,6 +185,21 @@ async def test_what_is_still_being_made_elsewhere_is_left_for_now_and_said(
     assert f"not told yet to delete node pools {jobset_pools.names(asked, first(asked))[0]}. Try again" in said
 
 
+async def test_what_earlier_tries_left_is_given_back_while_the_attempt_runs(
+    google: container.Google, zonal: str, elsewhere: str
+) -> None:
+    asked, there = attempt(zonal, elsewhere), Offer(accelerator="v6e-16", cluster=elsewhere)
+    assert await ensured(asked, there) is None
+    await jobset_pools.ensure(asked, first(asked))
+    backend, plan = JobSetBackend(), jobset_plan.plan(asked, jobset_plan.hold(asked, there)).hosts
+    with anyio.fail_after(60):
+        while not await backend.tidy(asked.job, plan):
+            await anyio.sleep(0.02)
+    living = [name.split("/clusters/")[1] for name, pool in google.pools.items() if pool.status.name != "STOPPING"]
+    assert living == [f"d/nodePools/{name}" for name in plan.pools]
+    assert await backend.tidy(asked.job, plan)
+
+
 async def test_slices_are_kept_where_their_cluster_does_not_say_whether_an_attempt_lives(
     google: container.Google, caplog: pytest.LogCaptureFixture, nowhere: None, zonal: str
 ) -> None:
@@ -243,5 +258,7 @@ async def test_a_job_without_pools_asks_google_nothing(asks_google: Any, zonal: 
     asked = attempt(zonal, make_pools=False)
     assert await jobset_pools.ensure(asked, first(asked)) is None
     await JobSetBackend().withdraw(asked.job, OUTPUT)
-    await JobSetBackend().release(jobset_plan.hold(asked, first(asked)))
+    held = jobset_plan.hold(asked, first(asked))
+    await JobSetBackend().release(held)
+    assert await JobSetBackend().tidy(asked.job, jobset_plan.plan(asked, held).hosts)
     assert asks_google() == []

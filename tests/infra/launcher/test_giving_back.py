@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 
 import anyio
 import pytest
-from scripted import Scripted
+from scripted import CHANGES_SECONDS, Scripted
 
 from prefect_tpu.infra import layout
-from prefect_tpu.infra.backends.base import Attempt, Held, Refused
+from prefect_tpu.infra.backends.base import Attempt, Handle, Held, Refused
 from prefect_tpu.infra.contract import HostRecord
 from prefect_tpu.infra.errors import FailureKind, PlatformError
 from prefect_tpu.infra.job import SliceJob
 from prefect_tpu.infra.launcher import history
 from prefect_tpu.infra.launcher.driver import JobDriver
+from prefect_tpu.infra.plan import HostPlan
 from prefect_tpu.infra.state import Cause, HostObservation, HostPhase, Observation, Offer, Waiting
 from prefect_tpu.infra.storage import LocalStorage
 
@@ -102,6 +103,32 @@ def test_before_a_job_has_its_end_whatever_it_has_is_withdrawn(storage: LocalSto
     backend = Looks({1: [done(1)]})
     driven(storage, job, backend, to_its_end)
     assert backend.withdrawn == [storage.url]
+
+
+def test_what_earlier_tries_left_is_given_back_while_the_attempt_runs(storage: LocalStorage, job: SliceJob) -> None:
+    class Busy(Making):
+        """Takes nothing back at first; the attempt runs until it has."""
+
+        look_seconds = 0.01
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.tidied: list[int] = []
+
+        async def tidy(self, job: SliceJob, plan: HostPlan) -> bool:
+            self.tidied.append(plan.attempt)
+            return len(self.tidied) == 3
+
+        async def observe(self, handle: Handle) -> AsyncGenerator[Observation, None]:
+            hosts = tuple(HostObservation(host=host, phase=HostPhase.RUNNING) for host in (0, 1))
+            while len(self.tidied) < 3:
+                yield Observation(attempt=1, hosts=hosts)
+                await anyio.sleep(CHANGES_SECONDS)
+            yield done(1)
+
+    backend = Busy()
+    driven(storage, job, backend, to_its_end)
+    assert backend.tidied == [1, 1, 1]
 
 
 def test_a_job_that_is_refused_everything_leaves_nothing(storage: LocalStorage, job: SliceJob) -> None:
