@@ -42,6 +42,11 @@ def test_hosts_of_all_slices_meet_at_the_first_pod() -> None:
     assert hosts.coordinator.startswith(f"{hosts.addresses[0]}:") and hosts.orphan_after is None
 
 
+def test_a_job_is_rehearsed_without_its_chips_where_its_environment_says_so() -> None:
+    plan, _ = planned(attempt(env={"JAX_PLATFORMS": "cpu"}))
+    assert (plan.hosts.hosts, plan.hosts.devices_per_host, plan.hosts.platform) == (4, 4, "cpu")
+
+
 def test_whoever_has_the_plan_and_the_slice_sends_the_same_objects() -> None:
     """Also where both were written down: a driver may be killed between the plan and the JobSet."""
     plan, held = planned(attempt())
