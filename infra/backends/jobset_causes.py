@@ -104,9 +104,13 @@ def _is_consequence(facts: Facts, host: int, cleared: set[str], somebody_ended: 
 
 
 def _ended_by_itself(facts: Facts, host: int) -> bool:
-    """It ended badly, and neither was its pod deleted nor does its record say that it was told to leave or alone."""
+    """It ended badly, and neither was its pod deleted nor does its record say that it was told to leave or left alone.
+
+    One that waited for the others in vain was left alone by nobody: they had not come.
+    """
     pod, record = facts.pod(host), record_of(facts, host)
-    if record is not None and (record.stop_reason is not None or record.lost_peer):
+    was_left = record is not None and record.lost_peer and record.joined_after is not None
+    if record is not None and (record.stop_reason is not None or was_left):
         return False
     if pod is not None:
         return pod.has_ended and not pod.is_deleting and not pod.is_gone and pod.phase != "Succeeded"

@@ -133,7 +133,8 @@ def ended(host: int, **record: Any) -> dict[int, OutputFacts]:
 
 
 LEFT = ended(0, exit_code=ExitCode.PREEMPTED, stop_reason=StopReason.NOTICE)
-LOST_PEER = ended(0, exit_code=ExitCode.LOST_PEER, lost_peer=True)
+LOST_PEER = ended(0, exit_code=ExitCode.LOST_PEER, lost_peer=True, joined_after=1.0)
+ALONE = ended(0, exit_code=ExitCode.LOST_PEER, lost_peer=True)
 CLEARED = EventFacts(kind="Job", name="j", said=Said(reason="SuccessfulDelete", message="Deleted pod: p1"))
 
 
@@ -148,6 +149,7 @@ CLEARED = EventFacts(kind="Job", name="j", said=Said(reason="SuccessfulDelete", 
         (known(pod(0), TOLD, events=(CLEARED,)), {1}),  # the Job controller says so before the failed one shows
         (known(FAILED, TOLD, outputs=LEFT), set()),
         (known(FAILED, TOLD, outputs=LOST_PEER), set()),
+        (known(FAILED, TOLD, outputs=ALONE), {1}),  # before it had met the others
         (known(FAILED, TOLD, jobset={"is_suspended": True}), set()),  # all were told alike
     ],
 )
