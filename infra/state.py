@@ -121,10 +121,12 @@ class Waiting:
     """No slice yet: what the job waits for, in a person's words.
 
     is_dry: the platform has none of it now, as in a stockout, so another offer may have its turn meanwhile.
+    kind: of the failure that it is where it has not come by the end of the time for it.
     """
 
     reason: str
     is_dry: bool = False
+    kind: FailureKind = FailureKind.NO_CAPACITY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from typing import Any
 from prefect_tpu.infra.backends.base import Refused
 from prefect_tpu.infra.backends.jobset_plan import Target
 from prefect_tpu.infra.backends.jobset_reading import QUEUE, is_workload_of, read_jobset
-from prefect_tpu.infra.errors import PlatformError
+from prefect_tpu.infra.errors import FailureKind, PlatformError
 from prefect_tpu.infra.gcp import errors
 from prefect_tpu.infra.gcp.adoption import other_owner
 from prefect_tpu.infra.gcp.calls import STRATEGIC_PATCH
@@ -42,7 +42,8 @@ async def objection(cluster: Kubernetes, jobset: Object) -> Waiting | Refused | 
         if await cluster.find(JOBSETS, metadata["name"], metadata["namespace"]) is not None:
             return None
         if exc.is_quota:
-            return Waiting(reason=f"a quota of namespace {metadata['namespace']!r} allows no JobSet now: {exc.said}")
+            said = f"a quota of namespace {metadata['namespace']!r} allows no JobSet now: {exc.said}"
+            return Waiting(reason=said, kind=FailureKind.NO_QUOTA)
         said = f"the cluster does not take JobSet {metadata['name']!r}: {exc.said}"
         return Refused(reason=said, is_barred=True)
     return None

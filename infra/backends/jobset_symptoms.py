@@ -32,9 +32,10 @@ GONE_SECONDS = 1.0  # Kubernetes itself gives the pods of a node that is gone a 
 # It has no reason of its own: "follower pod node selector … not found", "leader pod not yet scheduled, not creating
 # follower pod".
 FOLLOWERS_WAIT = "follower pod"
-_QUOTA = "exceeded quota"  # the API server has no reason of its own for it
+QUOTA = "exceeded quota"  # the API server has no reason of its own for it
 _NEVER_PULLED = {"InvalidImageName": 0.0, "ErrImageNeverPull": 0.0}
 _PULL = {"ErrImagePull": PULL_SECONDS, "ImagePullBackOff": PULL_SECONDS, "RegistryUnavailable": PULL_SECONDS}
+UNPULLED = {**_NEVER_PULLED, **_PULL}  # seconds for which a pod whose image is not fetched for this reason is borne
 _CONFIGURE = ("CreateContainerConfigError", "CreateContainerError")
 _MOUNT = "FailedMount"  # an event of a pod whose volume cannot be laid down
 _MOUNTED = frozenset({"Pulling", "Pulled", "Created", "Started"})  # of one whose volumes are there: they come first
@@ -95,7 +96,7 @@ def _of_pod(facts: Facts, pod: PodFacts) -> Iterator[Symptom]:
         yield _unsteady(facts, pod, pod.unsteady)
     if (waiting := pod.container.waiting) is None:
         return
-    patience = {**_NEVER_PULLED, **_PULL}.get(waiting.reason)
+    patience = UNPULLED.get(waiting.reason)
     if patience is not None:
         cause = Cause(kind=FailureKind.IMAGE, message=f"{name}'s image cannot be fetched ({waiting}).")
         yield Symptom(about="image", cause=cause, bearable=patience)
@@ -186,7 +187,7 @@ def _uncreated(facts: Facts) -> Iterator[Symptom]:
         if facts.leader(job.slice) is not None:
             continue
         said = refusal(facts, job.name)
-        if said and _QUOTA in said:
+        if said and QUOTA in said:
             cause = Cause(
                 kind=FailureKind.NO_QUOTA, message=f"A quota of the namespace does not allow its pods: {said}"
             )

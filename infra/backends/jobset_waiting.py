@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from prefect_tpu.infra.backends import jobset_places as places
 from prefect_tpu.infra.backends import jobset_scaling as scaling
 from prefect_tpu.infra.backends.jobset_facts import Facts, JobSetFacts, PodFacts, Said
 from prefect_tpu.infra.backends.jobset_helpers import have_begun
-from prefect_tpu.infra.backends.jobset_symptoms import refusal, unmounted
+from prefect_tpu.infra.backends.jobset_symptoms import QUOTA, UNPULLED, refusal, unmounted
+from prefect_tpu.infra.errors import FailureKind
 from prefect_tpu.infra.state import Waiting
 
 _OTHER_KIND = "didn't match Pod's node affinity/selector"
@@ -33,11 +34,22 @@ def waiting(facts: Facts) -> Waiting | None:
     jobset = facts.jobset
     if jobset is None or jobset.begins_nothing:
         return None
-    if _begun(facts) < facts.hosts:
-        return next(_reasons(facts, jobset))
+    missing = [facts] if _begun(facts) < facts.hosts else []
     if facts.helpers is not None and not have_begun(facts):
-        return next(_reasons(facts.helpers, jobset))
-    return None
+        missing.append(facts.helpers)
+    return next(_all_reasons(missing, jobset), None)
+
+
+def _all_reasons(missing: Sequence[Facts], jobset: JobSetFacts) -> Iterator[Waiting]:
+    """The weightiest first. What has no image begins nowhere, whatever the others still wait for."""
+    if missing and jobset.is_suspended:
+        yield _queued(missing[0], jobset)
+    for facts in missing:
+        yield from _unpulled(facts)
+    for facts in missing:
+        yield from _reasons(facts)
+    for facts in missing:
+        yield Waiting(reason=f"{_begun(facts)} of {facts.hosts} {facts.noun}s have started")
 
 
 def _begun(facts: Facts) -> int:
@@ -46,13 +58,21 @@ def _begun(facts: Facts) -> int:
     return sum(1 for pod in pods if pod is not None and (pod.has_begun or pod.has_ended))
 
 
-def _reasons(facts: Facts, jobset: JobSetFacts) -> Iterator[Waiting]:
-    """The weightiest first; what the scheduler says of a slice's leader is said with what makes nodes for it."""
-    if jobset.is_suspended:
-        yield _queued(facts, jobset)
+def _unpulled(facts: Facts) -> Iterator[Waiting]:
+    for host in range(facts.hosts):
+        pod = facts.pod(host)
+        said = pod.container.waiting if pod is not None and not pod.has_begun else None
+        if said is not None and said.reason in UNPULLED:
+            reason = f"{facts.called(host)} cannot start: {_pulled_in_vain(said)}"
+            yield Waiting(reason=reason, kind=FailureKind.IMAGE)
+
+
+def _reasons(facts: Facts) -> Iterator[Waiting]:
+    """What the scheduler says of a slice's leader is said with what makes nodes for it."""
     for job in facts.jobs:
         if said := refusal(facts, job.name):
-            yield Waiting(reason=f"the cluster does not take its pods: {said}")
+            kind = FailureKind.NO_QUOTA if QUOTA in said else FailureKind.REFUSED
+            yield Waiting(reason=f"the cluster does not take its pods: {said}", kind=kind)
     for index in range(facts.slices):
         leader = facts.leader(index)
         if leader is not None and leader.unschedulable and not leader.node:
@@ -65,11 +85,10 @@ def _reasons(facts: Facts, jobset: JobSetFacts) -> Iterator[Waiting]:
     for host in range(facts.hosts):
         pod = facts.pod(host)
         if pod is not None and not pod.has_begun and pod.node and (starts := _starting(facts, pod)):
-            yield Waiting(reason=starts)
+            yield starts
         if pod is not None and not pod.node and pod.unschedulable:
             found = _unscheduled(facts, pod)
             yield replace(found, reason=f"{facts.called(host)}: {found.reason}")
-    yield Waiting(reason=f"{_begun(facts)} of {facts.hosts} {facts.noun}s have started")
 
 
 def _queued(facts: Facts, jobset: JobSetFacts) -> Waiting:
@@ -110,17 +129,16 @@ def _in_words(text: str) -> str:
     return _WORDS.get(text, text)
 
 
-def _starting(facts: Facts, pod: PodFacts) -> str | None:
+def _starting(facts: Facts, pod: PodFacts) -> Waiting | None:
     """Between its node and its container; None where that takes its usual moment."""
     said = pod.container.waiting
-    if said is not None and said.message:
-        return f"{facts.called(pod.host)} cannot start: {_pulled_in_vain(said)}"
-    if (failed := unmounted(facts, pod)) is not None:
-        return f"{facts.called(pod.host)} cannot start: {failed}"
+    said = said if said is not None and said.message else unmounted(facts, pod)
+    if said is not None:
+        return Waiting(reason=f"{facts.called(pod.host)} cannot start: {said}", kind=FailureKind.REFUSED)
     pulls = [event for event in facts.events_of("Pod", pod.name) if event.said.reason in ("Pulling", "Pulled")]
     newest = max(pulls, key=lambda event: event.at, default=None)
     if newest is not None and newest.said.reason == "Pulling":
-        return f"{facts.called(pod.host)} fetches its image"
+        return Waiting(reason=f"{facts.called(pod.host)} fetches its image")
     return None
 
 

@@ -52,6 +52,7 @@ class Holding:
             refused=offers.refused,
             barred=offers.barred,
             lacking=offers.lacking,
+            short_of=offers.short_of,
             dry=offers.dry,
             rest=offers.rest,
             awaited=offers.awaited,

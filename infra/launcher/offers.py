@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
 
+from prefect_tpu.infra.errors import FailureKind
 from prefect_tpu.infra.job import AttemptSummary, SliceJob
 from prefect_tpu.infra.policy.capacity import LONGEST_SILENCE_SECONDS, REST_SECONDS, rest_after, said_in_vain
 from prefect_tpu.infra.policy.offers import named, offers_of
@@ -30,7 +31,7 @@ class Offers:
         self._job, self._clock = job, clock
         self._refused: dict[Offer, str] = {}
         self._barred: set[Offer] = set()
-        self._said: dict[Offer, str] = {}  # by those that were asked since there was no slice
+        self._said: dict[Offer, Waiting] = {}  # by those that were asked since there was no slice
         self._wakes: dict[Offer, float] = {}  # when those that were dry are asked again
         self._times: Counter[Offer] = Counter()  # how often in a row they were
         self.awaited: Offer | None = None
@@ -59,7 +60,13 @@ class Offers:
     @property
     def lacking(self) -> Mapping[Offer, str]:
         """What those said that had no slice for now, when they were asked last."""
-        return dict(self._said)
+        return {offer: answer.reason for offer, answer in self._said.items()}
+
+    @property
+    def short_of(self) -> FailureKind:
+        """What those lacked, where it was the same for all; else capacity."""
+        kinds = {answer.kind for answer in self._said.values()}
+        return kinds.pop() if len(kinds) == 1 else FailureKind.NO_CAPACITY
 
     def named(self, offer: Offer) -> str:
         """As people tell it apart from the job's other offers."""
@@ -79,7 +86,7 @@ class Offers:
         if self._lacking_since is None:
             self._lacking_since = self._clock()
             self._said.clear()
-        self._said[offer] = answer.reason
+        self._said[offer] = answer
         if answer.is_dry:
             self._times[offer] += 1
             self._wakes[offer] = self._clock() + rest_after(self._times[offer], self.rest, LONGEST_SILENCE_SECONDS)
@@ -103,7 +110,7 @@ class Offers:
         tired_of, longest = self.awaited, self._job.provision_timeout
         if tired_of is None or self.waited <= longest or not set(self.all) - set(self.refused) - set(self._said):
             return None
-        said = self._said[tired_of].rstrip(".")
+        said = self._said[tired_of].reason.rstrip(".")
         self.refuse(tired_of, f"no slice within {longest:.0f} s (provision_timeout): {said}.")
         self.awaited = self._lacking_since = None
         return tired_of
@@ -121,5 +128,5 @@ class Offers:
         name, refused = self.named(offer), self.refused
         if offer in refused:
             return f"{name} cannot be had: {refused[offer].rstrip('.')}"
-        reason = (self._said.get(offer) or in_vain.get(offer) or "").rstrip(".")
+        reason = (self.lacking.get(offer) or in_vain.get(offer) or "").rstrip(".")
         return reason if not reason or name in reason else f"{name} gave no slice: {reason}"

@@ -76,7 +76,7 @@ def _waited_too_long(view: View) -> Failure | None:
     if view.waited <= view.job.provision_timeout:
         return None
     what = f"No slice within {view.job.provision_timeout:.0f} s (provision_timeout)."
-    return capacity.none_of(view.offers, view.reasons, FailureKind.NO_CAPACITY, what)
+    return capacity.none_of(view.offers, view.reasons, view.short_of, what)
 
 
 def _waits_too_long(view: View, live: Live, seen: Observation) -> Failure | None:
@@ -90,11 +90,10 @@ def _waits_too_long(view: View, live: Live, seen: Observation) -> Failure | None
     waited = max(live.waiting_for or 0.0, view.now - row[0].started if row else 0.0)
     if waited <= view.job.provision_timeout:
         return None
-    message = (
-        f"No slice of {named(live.offer, view.offers)} within {view.job.provision_timeout:.0f} s (provision_timeout):"
-        f" {seen.waiting.reason.rstrip('.')}."
-    )
-    return failure(FailureKind.NO_CAPACITY, message)
+    name, kind = named(live.offer, view.offers), seen.waiting.kind
+    what = f"No slice of {name}" if kind in capacity.CAPACITY else f"The attempt on {name} did not begin"
+    within = f"within {view.job.provision_timeout:.0f} s (provision_timeout)"
+    return failure(kind, f"{what} {within}: {seen.waiting.reason.rstrip('.')}.")
 
 
 def _is_dry(view: View, live: Live, seen: Observation) -> Failure | None:

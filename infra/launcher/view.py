@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from prefect_tpu.infra.errors import FailureKind
 from prefect_tpu.infra.job import AttemptSummary, SliceJob
 from prefect_tpu.infra.policy import capacity
 from prefect_tpu.infra.state import Observation, Offer
@@ -37,8 +38,9 @@ class View:
     offers: in the job's order. ended: the attempts of this round, oldest first.
     last_number: of any attempt ever. since_last_end: seconds.
     refused: offers that cannot be had, and why. barred: those of them that lack no slice.
-    lacking: what offers said that had no slice for now. dry: those of them that had no capacity, and for how many
-        seconds more each rests. rest: for how many they do, the first time. awaited: the one whose slice is on its way.
+    lacking: what offers said that had no slice for now. short_of: what it was that they lacked.
+    dry: those of the lacking that had no capacity, and for how many seconds more each rests. rest: for how many they
+        do, the first time. awaited: the one whose slice is on its way.
     held: the offer of the slice we have. waited: seconds since there was none to be had.
     """
 
@@ -51,6 +53,7 @@ class View:
     refused: Mapping[Offer, str] = field(default_factory=dict)
     barred: frozenset[Offer] = frozenset()
     lacking: Mapping[Offer, str] = field(default_factory=dict)
+    short_of: FailureKind = FailureKind.NO_CAPACITY
     dry: Mapping[Offer, float] = field(default_factory=dict)
     rest: float = capacity.REST_SECONDS
     awaited: Offer | None = None

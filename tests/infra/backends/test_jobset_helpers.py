@@ -105,6 +105,14 @@ def test_before_the_head_runs_it_is_the_head_that_is_waited_for() -> None:
     assert seen.waiting is not None and "too little cpu" in seen.waiting.reason
 
 
+def test_a_worker_without_its_image_is_what_is_waited_for_whether_the_head_runs_or_not() -> None:
+    pulls = ContainerFacts(waiting=Said(reason="ErrImagePull", message="not found"))
+    for container in (RUNS, WAITS):
+        seen = view(known(head(container=container), *workers(worker(2, container=pulls))), {})
+        assert seen.waiting is not None and seen.waiting.kind is FailureKind.IMAGE
+        assert seen.waiting.reason == "worker 2 cannot start: ErrImagePull: not found"
+
+
 def test_with_all_of_them_it_runs() -> None:
     seen = view(known(head(), *workers()), {})
     assert seen.hosts[0].phase is HostPhase.RUNNING and seen.waiting is None and seen.cause is None

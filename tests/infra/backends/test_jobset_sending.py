@@ -8,6 +8,7 @@ import pytest
 
 from prefect_tpu.infra.backends.base import Refused
 from prefect_tpu.infra.backends.jobset_sending import objection
+from prefect_tpu.infra.errors import FailureKind
 from prefect_tpu.infra.gcp.kubernetes import Kubernetes
 from prefect_tpu.infra.gcp.ownership import IDENTITY, OUTPUT, PLAN
 from prefect_tpu.infra.gcp.pool_names import owner_hash
@@ -43,6 +44,7 @@ async def test_one_that_is_taken_is_only_tried(server: Any, cluster: Kubernetes)
 async def test_a_quota_that_is_used_up_is_waited_for(server: Any, cluster: Kubernetes) -> None:
     found = await tried(server, cluster, 403, "Forbidden", QUOTA)
     assert isinstance(found, Waiting) and "namespace 'ml'" in found.reason and "used: 3, limited: 3" in found.reason
+    assert found.kind is FailureKind.NO_QUOTA
 
 
 async def test_what_a_policy_refuses_is_refused_for_good(server: Any, cluster: Kubernetes) -> None:

@@ -18,6 +18,7 @@ from prefect_tpu.infra.backends.jobset_facts import (
     WorkloadFacts,
 )
 from prefect_tpu.infra.backends.jobset_waiting import waiting
+from prefect_tpu.infra.errors import FailureKind
 
 OTHER_KIND = "0/8 nodes are available: 8 node(s) didn't match Pod's node affinity/selector. no new claims to deallocate"
 TAKEN = (
@@ -172,3 +173,28 @@ def test_an_image_that_cannot_be_pulled_is_told_once_whether_the_kubelet_tries_o
     told = [waiting(facts(pod(0, node="n0", container=ContainerFacts(waiting=said)))) for said in (tries, pauses)]
     assert told[0] == told[1] and told[0] is not None
     assert told[0].reason == 'host 0 cannot start: ErrImagePull: failed to resolve reference "x:1": not found'
+
+
+NO_IMAGE = ContainerFacts(waiting=Said(reason="ErrImagePull", message="no such"))
+
+
+@pytest.mark.parametrize(
+    ("seen", "kind"),
+    [
+        (facts(pod(0, unschedulable=OTHER_KIND)), FailureKind.NO_CAPACITY),
+        (facts(pod(0, node="n0", container=NO_IMAGE)), FailureKind.IMAGE),
+        (facts(pod(0, unschedulable=OTHER_KIND), pod(1, node="n1", container=NO_IMAGE)), FailureKind.IMAGE),
+        (
+            facts(pod(0, node="n0"), events=(event("Pod", "j-1-s-0-0-x", "FailedMount", "no such secret"),)),
+            FailureKind.REFUSED,
+        ),
+        (
+            facts(events=(event("Job", "j-1-s-0", "FailedCreate", "Error creating: exceeded quota: q"),)),
+            FailureKind.NO_QUOTA,
+        ),
+        (facts(events=(event("Job", "j-1-s-0", "FailedCreate", "a webhook says no"),)), FailureKind.REFUSED),
+    ],
+)
+def test_what_is_waited_for_is_of_the_kind_that_it_is_once_the_time_is_up(seen: Facts, kind: FailureKind) -> None:
+    found = waiting(seen)
+    assert found is not None and found.kind is kind

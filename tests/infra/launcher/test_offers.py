@@ -68,6 +68,15 @@ def test_the_time_waited_runs_until_a_slice_is_had(offers_of: Callable[..., Offe
     assert offers.waited == 0.0
 
 
+def test_what_all_that_were_asked_lack_is_what_the_job_is_short_of(offers_of: Callable[..., Offers]) -> None:
+    offers = offers_of("v6e-16", "cpu")
+    assert offers.short_of is FailureKind.NO_CAPACITY
+    offers.wait_for(A, Waiting(reason="exceeded", kind=FailureKind.NO_QUOTA))
+    assert offers.short_of is FailureKind.NO_QUOTA
+    offers.wait_for(B, TAKEN)
+    assert offers.short_of is FailureKind.NO_CAPACITY
+
+
 def test_after_too_long_the_next_offer_has_its_turn_and_the_last_one_is_kept(
     offers_of: Callable[..., Offers], clock: Clock
 ) -> None:

@@ -271,6 +271,24 @@ def test_a_slice_that_does_not_come_in_time_is_named_with_what_it_waited_for() -
     assert action.failure.message == ("No slice of v6e-16 within 60 s (provision_timeout): 16 chips in use.")
 
 
+def test_an_attempt_whose_image_does_not_come_in_time_is_told_of_its_image() -> None:
+    waits = Waiting(reason="host 1 cannot start: ErrImagePull: no such image", kind=FailureKind.IMAGE)
+    seen = Observation(attempt=4, hosts=(PENDING, PENDING), waiting=waits)
+    action = step(view(live=Live(number=4, offer=A, observation=seen, waiting_for=LONG + 1)))
+    assert action == Close(
+        failure=failure(
+            FailureKind.IMAGE,
+            "The attempt on v6e-16 did not begin within 60 s (provision_timeout):"
+            " host 1 cannot start: ErrImagePull: no such image.",
+        )
+    )
+
+
+def test_a_job_that_waited_for_quota_alone_ends_for_want_of_it() -> None:
+    action = step(view(offers=(A,), lacking={A: "none left"}, short_of=FailureKind.NO_QUOTA, waited=LONG + 1))
+    assert isinstance(action, Finish) and action.failure is not None and action.failure.kind is FailureKind.NO_QUOTA
+
+
 def test_one_without_capacity_is_named_with_what_it_waited_for() -> None:
     action = step(view(live=waiting(1.0, is_dry=True)))
     assert isinstance(action, Close) and action.failure is not None and action.failure.kind is FailureKind.NO_CAPACITY
