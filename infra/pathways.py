@@ -19,12 +19,27 @@ PROXY_PORT = 29000  # where JAX finds the chips
 REGISTRY = "us-docker.pkg.dev/cloud-tpu-v2-images/pathways"
 # Each tag is made for one JAX, whose client must match it. Tags that were seen in use, by the JAX that they name.
 TAGS = {"0.9.0": "20260128-jax_0.9.0", "0.10.1": "20260608-jax_0.10.1", "0.10.2": "20261001-jax_0.10.2"}
-_BUCKET = re.compile(r"gs://[a-z0-9][-a-z0-9_.]{1,220}[a-z0-9](/[^\s,]*)?")
+_BUCKET = re.compile(r"[a-z0-9][-a-z0-9_.]{1,220}[a-z0-9]")  # a bucket's name
+_FOLDER = re.compile(r"[^\s,]*")
 _FLAG = re.compile(r"--[A-Za-z0-9_]+(=\S*)?")
 _IMAGES = ("server_image", "proxy_image", "colocated_python")
 _QUANTITIES = ("manager_cpu", "manager_memory", "proxy_cpu", "proxy_memory")
 _FLAGS = ("manager_flags", "proxy_flags", "worker_flags")
 _SWITCH = {"true": True, "false": False}
+
+
+def _wrong_in(url: str) -> str | None:
+    """Which part of a bucket's folder is none, and what it has to be."""
+    scheme, _, rest = url.partition("://")
+    bucket, _, folder = rest.partition("/")
+    if scheme != "gs" or not rest:
+        return "name a folder of a bucket, gs://bucket/folder."
+    if not _BUCKET.fullmatch(bucket):
+        what = "a bucket's name has 3 to 222 of a-z, 0-9, '-', '_' and '.', and begins and ends with a letter or digit."
+        return f"{shown(bucket)} is no bucket: {what}"
+    if not _FOLDER.fullmatch(folder):
+        return f"the folder {shown(folder)} has a space or a comma, which a flag of Pathways cannot have."
+    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,10 +96,8 @@ class PathwaysSettings:
         check_count("pathways.elastic_slices", self.elastic_slices)
         check_count("pathways.slice_restarts", self.slice_restarts)
         checks.check_truth("pathways.host_network", self.host_network)
-        if self.scratch is not None and not _BUCKET.fullmatch(str(self.scratch)):
-            raise UsageError(
-                f"pathways.scratch is {shown(self.scratch)}: name a folder of a bucket, gs://bucket/folder."
-            )
+        if self.scratch is not None and (wrong := _wrong_in(str(self.scratch))):
+            raise UsageError(f"pathways.scratch is {shown(self.scratch)}: {wrong}")
         for name in _FLAGS:
             for flag in getattr(self, name):
                 if not _FLAG.fullmatch(str(flag)):

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from prefect_tpu.flows.shell.exit_status import ExitStatus
 from prefect_tpu.flows.shell.options import AsJson, JobOptions, spelled_out
 
 
@@ -26,8 +27,14 @@ def run(
 
 @spelled_out(JobOptions)
 def render(options: JobOptions, as_json: AsJson = False) -> None:
-    """Show what `run` would send to each host; nothing is written and nothing starts."""
+    """Show what `run` would send to each host; nothing is written and nothing starts. Status 1 where nothing would."""
     from prefect_tpu.flows.shell.asking import request_of
     from prefect_tpu.flows.shell.render import written_plan
+    from prefect_tpu.infra.preview import preview
 
-    typer.echo(written_plan(request_of(options), as_json=as_json, is_for_eyes=sys.stdout.isatty()))
+    request = request_of(options)
+    found = preview(request)
+    typer.echo(written_plan(found, request, as_json=as_json, is_for_eyes=sys.stdout.isatty()))
+    if found.failure is not None:
+        typer.echo(f"prefect-tpu: Nothing would start: {found.failure}\n{found.failure.advice}", err=True)
+        raise typer.Exit(ExitStatus.FAILED)

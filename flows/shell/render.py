@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
-from prefect_tpu.infra.preview import Preview, preview
+from prefect_tpu.infra.preview import Preview
 from prefect_tpu.infra.request import Request
 
 _SECRET = re.compile(r"key|token|secret|passw|credential|auth", re.IGNORECASE)
@@ -24,12 +24,11 @@ HIDDEN = "(hidden)"
 MOST_CHARACTERS = 2000  # of one text in a terminal, which would have nothing else to show
 
 
-def written_plan(request: Request, *, as_json: bool, is_for_eyes: bool = False) -> str:
+def written_plan(found: Preview, request: Request, *, as_json: bool, is_for_eyes: bool = False) -> str:
     """What `run` would do, whole.
 
     is_for_eyes: leaves out what only a machine reads: a file's bytes, half a million characters of them.
     """
-    found = preview(request)
     facts, objects = _facts(found, request), list(found.plan.objects if found.plan else ())
     if as_json:
         return json.dumps({**facts, **({"objects": objects} if objects else {})})

@@ -11,11 +11,13 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from prefect_tpu.flows.shell.exit_status import ExitStatus
 from prefect_tpu.flows.shell.render import lines, written_plan
 from prefect_tpu.infra import layout
 from prefect_tpu.infra.errors import FailureKind
 from prefect_tpu.infra.job import Program
 from prefect_tpu.infra.pods import PodSettings
+from prefect_tpu.infra.preview import preview
 from prefect_tpu.infra.request import Request
 from tests.infra.gcp.golden_plans import GOLDEN, objects
 
@@ -56,6 +58,21 @@ def test_what_is_not_to_be_had_says_why(shell: Shell, program: str) -> None:
     told = shell("render", program, "-a", "v6e-256", "-a", "cpu", "--json").json
     assert "64 hosts needed" in told["refused"]["v6e-256"] and told["plan"]["accelerator"] == "cpu"
     assert shell("render", program, "-a", "v6e-256", "--json").json["what"].startswith("Nothing would start")
+
+
+POOLS = ("--make-pools", "--image", "python:3.12", "--cluster", "gke://p/us-east5-a/c", "--output", "file:///shared")
+
+
+@pytest.mark.parametrize("words", [("-a", "v6e-256"), ("-a", "cpu-2x1", *POOLS), ("-a", "v6e-16:reserved", *POOLS)])
+def test_where_nothing_would_start_it_ends_as_run_would_and_says_why(
+    shell: Shell, program: str, words: tuple[str, ...]
+) -> None:
+    found = shell("render", program, *words)
+    (why,) = yaml.safe_load("\n".join(found.lines))["refused"].values()
+    assert found.status == ExitStatus.FAILED and found.err.startswith("prefect-tpu: Nothing would start: ")
+    assert why.rstrip(".") in found.err
+    told = shell("render", program, *words, "--json")
+    assert told.status == ExitStatus.FAILED and told.json["refused"]
 
 
 def test_what_stands_in_for_gpus_is_said(shell: Shell, program: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,7 +220,7 @@ def test_a_terminal_is_spared_what_only_machines_read(program: str) -> None:
         output="file:///shared/jobs",
         settings={"backend": "jobset", "pods": PodSettings(image="i:1")},
     )
-    shown = written_plan(request, as_json=False, is_for_eyes=True)
+    shown = written_plan(preview(request), request, as_json=False, is_for_eyes=True)
     assert len(shown) < 20_000 and "characters, written out in a file or pipe" in shown
     assert [one["kind"] for one in yaml.safe_load_all(shown)] == ["ConfigMap", "JobSet"]
 
