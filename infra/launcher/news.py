@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 from prefect_tpu.infra.job import AttemptSummary
 from prefect_tpu.infra.launcher.wording import counted, end_in_words
 from prefect_tpu.infra.plan import HostPlan
+from prefect_tpu.infra.policy.capacity import CAPACITY
 from prefect_tpu.infra.state import JobEvent, JobState, Observation, move
 
 
@@ -27,6 +29,7 @@ class News:
 
 
 Listener = Callable[[News], None]
+REMEMBERED = 200  # texts, so that a reason is told once
 
 
 def nobody(news: News) -> None:
@@ -34,12 +37,16 @@ def nobody(news: News) -> None:
 
 
 class Announcer:
-    """Where the job stands, and the voice that tells it. Says a thing once, not again until another was said."""
+    """Where the job stands, and the voice that tells it. Says a thing once, not again until another was said.
+
+    Why there was no slice is said where it is new; what follows from it is told without.
+    """
 
     def __init__(self, job: str, listen: Listener) -> None:
         self.state = JobState.QUEUED
         self._job, self._listen = job, listen
         self._said: str | None = None
+        self._heard: deque[str] = deque(maxlen=REMEMBERED)
 
     def move(self, event: JobEvent) -> None:
         self.state = move(self.state, event)
@@ -54,16 +61,16 @@ class Announcer:
         minutes = int(seconds // 60)
         self.say(attempt, f"waiting{f' for {minutes} min' if minutes else ''}: {reason}")
 
-    def began(self, plan: HostPlan, offer: str, instead_of: str | None = None) -> None:
-        """An attempt was sent. `offer`: what of, and where, in a person's words."""
+    def began(self, plan: HostPlan, offer: str, missed: Sequence[str] = ()) -> None:
+        """An attempt was sent. `offer`: what of, and where; `missed`: which better ones gave no slice, and why."""
         hosts, devices = counted(plan.hosts, "host"), counted(plan.devices_per_host, "device")
         start = "from the beginning" if plan.restore is None else f"from step {plan.restore.step}"
         where = f"{offer}: {hosts} of {devices}, {start}"
-        if instead_of is None:
+        if not missed:
             self.say(plan.attempt, where)
         else:
             on = "beginning on" if plan.restore is None else "going on on"
-            self.say(plan.attempt, f"{instead_of}; {on} {where}")
+            self.say(plan.attempt, f"{'; '.join(map(self._once, missed))}; {on} {where}")
         if plan.stand_in:
             self.say(plan.attempt, plan.stand_in)
 
@@ -74,7 +81,15 @@ class Announcer:
         self._tell(seen.attempt, observation=seen)
 
     def ended(self, summary: AttemptSummary) -> None:
-        self._tell(summary.number, text=end_in_words(summary.failure), ended=summary)
+        cause = summary.failure
+        if cause is not None and cause.kind in CAPACITY:
+            cause = replace(cause, message=f"{self._once(cause.message.rstrip('.'))}.")
+        self._tell(summary.number, text=end_in_words(cause), ended=summary)
+
+    def _once(self, text: str) -> str:
+        """`v6e-16 has no capacity now: the reason`, without the reason where that was told already."""
+        what, _, reason = text.partition(": ")
+        return what if reason and any(reason in heard for heard in self._heard) else text
 
     def _tell(
         self,
@@ -84,6 +99,8 @@ class Announcer:
         observation: Observation | None = None,
         ended: AttemptSummary | None = None,
     ) -> None:
+        if text is not None:
+            self._heard.append(text)
         self._listen(
             News(job=self._job, state=self.state, attempt=attempt, text=text, observation=observation, ended=ended)
         )

@@ -120,9 +120,13 @@ class Offers:
 
         ended: the attempts of this round, of which the last may have waited in vain.
         """
+        return "; ".join(self.missed(offer, ended)) or None
+
+    def missed(self, offer: Offer, ended: Sequence[AttemptSummary] = ()) -> tuple[str, ...]:
+        """The same, a sentence for each of them."""
         better = self.all[: self.all.index(offer)] if offer in self.all else ()
         in_vain = said_in_vain(ended)
-        return "; ".join(filter(None, (self._missing(o, in_vain) for o in better))) or None
+        return tuple(filter(None, (self._missing(o, in_vain) for o in better)))
 
     def _missing(self, offer: Offer, in_vain: Mapping[Offer, str]) -> str:
         name, refused = self.named(offer), self.refused

@@ -174,12 +174,12 @@ class Performer:
         won = self.storage.put_if_absent(layout.plan(action.number), plan.to_json())
         if not won:
             plan = history.read_plan(self.storage, action.number)
-        instead_of = self.slice.offers.instead_of(offer_of(plan), (await self.look()).ended)
+        missed = self.slice.offers.missed(offer_of(plan), (await self.look()).ended)
         place = {name: value for name in ("cluster", "zone") if (value := getattr(plan, name)) is not None}
-        facts = {"accelerator": plan.accelerator, **place, "hosts": plan.hosts, "instead_of": instead_of}
+        facts = {"accelerator": plan.accelerator, **place, "hosts": plan.hosts, "instead_of": "; ".join(missed) or None}
         self._ledger.write(action.number, Event.SUBMITTED, **facts)
         self._tell.move(JobEvent.SUBMITTED)
-        self._tell.began(plan, self.slice.offers.named(offer_of(plan)), instead_of)
+        self._tell.began(plan, self.slice.offers.named(offer_of(plan)), missed)
         await self._follow(plan)
 
     async def _attach(self, action: Attach) -> None:

@@ -107,7 +107,7 @@ def test_a_zone_without_capacity_gives_its_turn_to_the_next(drive: Callable[...,
     assert ended.got == [f"v6e-16 in {THERE}"]
     assert ended.result.attempts[0].instead_of == f"v6e-16 in {HERE} gave no slice: GCE_STOCKOUT"
     assert f"waiting: v6e-16 in {HERE}: GCE_STOCKOUT" in ended.said
-    assert any(text.startswith(f"v6e-16 in {HERE} gave no slice: GCE_STOCKOUT; beginning on") for text in ended.said)
+    assert any(text.startswith(f"v6e-16 in {HERE} gave no slice; beginning on") for text in ended.said)
 
 
 def test_where_none_has_any_each_is_asked_again_in_turn(drive: Callable[..., Drive]) -> None:
@@ -169,6 +169,8 @@ def test_an_attempt_that_waits_in_vain_makes_way_for_the_next_offer(drive: Calla
     first, second = ended.result.attempts
     assert first.failure is not None and "the autoscaler could not add nodes" in first.failure.message
     assert second.instead_of == first.failure.message.rstrip(".")
+    assert len([text for text in ended.said if "the autoscaler could not add nodes" in text]) == 1, ended.said
+    assert f"no_capacity: v6e-16 in {HERE} has no capacity now." in ended.said
 
 
 def test_it_comes_back_to_the_first_once_that_has_rested(drive: Callable[..., Drive]) -> None:
