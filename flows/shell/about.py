@@ -58,6 +58,18 @@ def version(as_json: AsJson = False) -> None:
     typer.echo(json.dumps({"version": found}) if as_json else found)
 
 
+Zone = Annotated[
+    str | None,
+    typer.Option(help="Where its nodes would be.", show_default="the cluster's own", rich_help_panel=IN_CLUSTER),
+]
+MakePools = Annotated[
+    bool,
+    typer.Option(
+        "--make-pools", help="As for a job with it, which takes no nodes that are there.", rich_help_panel=IN_CLUSTER
+    ),
+]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoctorOptions:
     """What `doctor` takes, as it was typed."""
@@ -68,6 +80,7 @@ class DoctorOptions:
         typer.Option("--accelerator", "-a", help="Count its slices; again for another.", rich_help_panel=IN_CLUSTER),
     ] = None
     cluster: Cluster = None
+    zone: Zone = None
     backend: Annotated[
         str | None,
         typer.Option(
@@ -92,13 +105,15 @@ class DoctorOptions:
         list[str] | None,
         typer.Option(metavar="NAME", help="That jobs would name; again for another.", rich_help_panel=IN_CLUSTER),
     ] = None
+    make_pools: MakePools = False
 
     @property
     def pods(self) -> dict[str, Any]:
         """What was said of pods, by the names of their settings."""
-        names = ("cluster", "namespace", "queue", "service_account")
-        said: dict[str, Any] = {name: getattr(self, name) for name in names if getattr(self, name)}
-        return {**said, **({"pull_secrets": tuple(self.pull_secret)} if self.pull_secret else {})}
+        names = ("cluster", "namespace", "queue", "service_account", "make_pools")
+        said: dict[str, Any] = {name: getattr(self, name) for name in names}
+        said |= {"zones": (self.zone,) if self.zone else None, "pull_secrets": tuple(self.pull_secret or ())}
+        return {name: value for name, value in said.items() if value}
 
     @property
     def means_cluster(self) -> bool:
@@ -140,24 +155,14 @@ class QuotaOptions:
     ]
     slices: Annotated[int, typer.Option(min=1, help="How many slices of it.")] = 1
     cluster: Cluster = None
-    zone: Annotated[
-        str | None,
-        typer.Option(help="Where its nodes would be.", show_default="the cluster's own", rich_help_panel=IN_CLUSTER),
-    ] = None
+    zone: Zone = None
     namespace: Annotated[
         str | None, typer.Option(help="Where the queue is.", show_default="default", rich_help_panel=IN_CLUSTER)
     ] = None
     queue: Annotated[
         str | None, typer.Option(help="The Kueue queue that jobs would name.", rich_help_panel=IN_CLUSTER)
     ] = None
-    make_pools: Annotated[
-        bool,
-        typer.Option(
-            "--make-pools",
-            help="As for a job with it, which takes no nodes that are there.",
-            rich_help_panel=IN_CLUSTER,
-        ),
-    ] = False
+    make_pools: MakePools = False
 
     @property
     def pods(self) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from prefect_tpu.flows.shell.prefect_checks import NAME, server
 from prefect_tpu.infra.backends import open_backend
 from prefect_tpu.infra.checks import Check, warn
 from prefect_tpu.infra.errors import UsageError
+from prefect_tpu.infra.pods import pod_settings
 from prefect_tpu.infra.request import default_output
 
 
@@ -35,7 +36,10 @@ def examine_cluster(output: str | None, said: Mapping[str, Any], accelerators: S
     for name in accelerators:
         resolve(name)  # raises what is wrong with it before anybody is asked
     wanted, saved_output = completed(said)
+    where = {name: wanted[name] for name in ("cluster", "zones") if wanted.get(name)}
+    pod_settings({"image": "any", **where})  # so does this
     known = {name: value for name, value in wanted.items() if name in Question.__dataclass_fields__ and value}
+    known |= {"zone": next(iter(wanted.get("zones") or ()), None)}
     found = anyio.run(jobset_doctor.examine, Question(accelerators=tuple(accelerators), **known))
     place = output or saved_output or _output_of_jobs()
     looks = {**machine(place), **({} if place else {"output": lambda: _NO_OUTPUT}), NAME: server}

@@ -58,7 +58,7 @@ async def _look(cluster: Kubernetes, question: Question) -> list[Check]:
         *([queue_checks(cluster, question.namespace, question.queue)] if question.queue else []),
         named_checks(cluster, question),
         pool_checks(question.cluster),
-        *(_slices(cluster, name) for name in question.accelerators),
+        *(_slices(cluster, name) for name in question.accelerators if not question.make_pools),
         *(_quota(question, name) for name in question.accelerators),
     ]
     return [check for found in await asyncio.gather(*looks) for check in found]
@@ -89,10 +89,21 @@ async def _slices(cluster: Kubernetes, accelerator: str) -> list[Check]:
 
 async def _quota(question: Question, accelerator: str) -> list[Check]:
     """What would be allowed beside what is there; a queue that never admits it is a failure."""
-    asked = QuotaQuestion(
-        shape=resolve(accelerator), cluster=question.cluster, namespace=question.namespace, queue=question.queue
-    )
+    asked = asked_of_quota(question, accelerator)
     return [quota_check(f"quota of {accelerator}", ruling) for ruling in await rulings(asked)]
+
+
+def asked_of_quota(question: Question, accelerator: str) -> QuotaQuestion:
+    """The same as `prefect-tpu quota` asks."""
+    return QuotaQuestion(
+        shape=resolve(accelerator),
+        cluster=question.cluster,
+        zone=question.zone,
+        namespace=question.namespace,
+        queue=question.queue,
+        reservation=question.reservation,
+        makes_pools=question.make_pools,
+    )
 
 
 def quota_check(name: str, ruling: Ruling) -> Check:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from prefect_tpu.flows.shell import machine_checks, prefect_checks
+from prefect_tpu.flows.shell.about import DoctorOptions
 from prefect_tpu.flows.shell.checks import is_looking, look_at_all
 from prefect_tpu.flows.shell.doctor import shown
 from prefect_tpu.infra.checks import Check, Verdict, at_least, fail, ok
@@ -121,3 +122,11 @@ def test_a_server_that_is_not_there() -> None:
     found = prefect_checks.ask("http://u:hush@127.0.0.1:9/api", {})
     assert found.verdict is Verdict.FAIL and "cannot be reached (ConnectError)" in found.found
     assert "hush" not in f"{found}"
+
+
+def test_what_jobs_would_say_of_their_pools_is_said_of_a_cluster(shell: Callable[..., Any]) -> None:
+    asked = DoctorOptions(zone="us-east5-b", make_pools=True, pull_secret=["ours"])
+    assert asked.pods == {"zones": ("us-east5-b",), "make_pools": True, "pull_secrets": ("ours",)}
+    assert asked.means_cluster and not DoctorOptions().means_cluster
+    ended = shell("doctor", "-a", "v6e-16", "--zone", "us-east5")
+    assert ended.status == 2 and "'us-east5'" in ended.err

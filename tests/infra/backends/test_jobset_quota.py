@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from prefect_tpu.infra.accelerators import resolve
-from prefect_tpu.infra.backends.jobset_doctor import quota_check
+from prefect_tpu.infra.backends.jobset_doctor import asked_of_quota, quota_check
+from prefect_tpu.infra.backends.jobset_question import Question
 from prefect_tpu.infra.backends.jobset_quota import rulings, rulings_of_all
 from prefect_tpu.infra.backends.jobset_quota_question import QuotaQuestion, question_of
 from prefect_tpu.infra.job import SliceJob
@@ -94,6 +95,13 @@ def test_a_job_says_what_its_offers_are_asked_by(make_job: Callable[..., SliceJo
     assert (asked.chips, asked.capacity, asked.cluster, asked.zone) == (32, "spot", CLUSTER, "z")
     assert (asked.namespace, asked.queue, asked.makes_pools, asked.selector) == ("ml", "team", True, {"a": "b"})
     assert question_of(make_job(pods=pods), Offer(accelerator="v6e-16")).cluster == "other"
+
+
+def test_the_doctor_asks_what_a_job_that_makes_pools_in_a_zone_would() -> None:
+    question = Question(cluster=CLUSTER, namespace="ml", queue="team", zone="us-east5-b", make_pools=True)
+    assert asked_of_quota(question, "v6e-16:spot") == QuotaQuestion(
+        shape=resolve("v6e-16:spot"), cluster=CLUSTER, namespace="ml", queue="team", zone="us-east5-b", makes_pools=True
+    )
 
 
 @pytest.mark.parametrize(
