@@ -88,8 +88,12 @@ $(STAMP):
 	@[ -n "$(PYTHON)" ] || { .ci/find-python --explain; exit 1; }
 	@echo "Setting up $(VENV) with $$($(PYTHON) --version); this happens once and takes a few minutes."
 	@rm -f $(VENV)/.ready-*
+	@echo "  1 of 3  environment: an empty one"
 	@$(PYTHON) -m venv $(VENV)
+	@echo "  2 of 3  packages: prefect-tpu, what it needs, and what its tests need; most of the time goes here"
 	@$(BIN)/python -m pip install -qq --editable ".[dev]"
+	@echo "  3 of 3  check: prefect-tpu starts"
+	@version=$$($(BIN)/prefect-tpu version) && echo "Ready: prefect-tpu $$version, in $(BIN)."
 	@touch $@
 
 $(COMPILER_STAMP):
