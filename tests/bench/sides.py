@@ -147,7 +147,7 @@ class Sides:
             "name": place.name,
             "output": str(place / "jobs"),
         }
-        return [sys.executable, "-P", str(HERE / "caller.py"), json.dumps(call)]
+        return [sys.executable, "-P", str(HERE / "train_call.py"), json.dumps(call)]
 
     def _bare(self, place: Path, steps: int) -> list[str]:
         program = [sys.executable, "-P", str(HERE / "program.py"), json.dumps(self._params(place, steps))]

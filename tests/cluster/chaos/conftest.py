@@ -6,3 +6,4 @@ import sys
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).parent))  # tests are no package; these modules are for this folder
+sys.path.append(str(Path(__file__).parents[2] / "programs"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 
-import plain
+import by_jobset
 from case import Case, nothing
 from cases_platform import as_it_is
 from control_plane import Object
@@ -34,7 +34,7 @@ def _kill(stage: Stage, jobset: str) -> None:
 
 def _kill_runner(stage: Stage, jobset: str) -> None:
     """What a container runs: our runner, or of a plain JobSet the program itself."""
-    words = ("sh", "-c") if jobset == plain.NAME else ("python", names.ARCHIVE_FILE)
+    words = ("sh", "-c") if jobset == by_jobset.NAME else ("python", names.ARCHIVE_FILE)
     os.kill(stage.process(jobset, words), signal.SIGKILL)
 
 

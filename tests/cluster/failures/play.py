@@ -10,8 +10,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+import by_jobset
 import ours
-import plain
 from case import HOSTS, Case
 from control_plane import Object
 from ours import FIRST, SECOND, Driven
@@ -104,11 +104,11 @@ def _plain(case: Case, stage: Stage, turn: threading.Semaphore) -> Delay | None:
     def is_next(change: Change) -> bool:
         labels = change.body["metadata"].get("labels", {})
         is_job = change.kind == "job" and change.namespace == stage.name
-        return is_job and change.name.startswith(plain.NAME) and labels.get(plain.RESTARTS) == "1"
+        return is_job and change.name.startswith(by_jobset.NAME) and labels.get(by_jobset.RESTARTS) == "1"
 
     with turn:
-        plain.send(stage, case)
-        caused = _strike(case, stage, plain.NAME, None)
+        by_jobset.send(stage, case)
+        caused = _strike(case, stage, by_jobset.NAME, None)
         quick = stage.recorder.wait_for(is_next, caused, min(QUICK_SECONDS, case.plain_seconds))
     return _delay(stage, caused, quick or stage.recorder.wait_for(is_next, caused, case.plain_seconds - QUICK_SECONDS))
 

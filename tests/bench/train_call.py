@@ -1,4 +1,4 @@
-"""`python caller.py JSON`: call `prefect_tpu.train` in a fresh interpreter, as a user's script does."""
+"""`python train_call.py JSON`: call `prefect_tpu.train` in a fresh interpreter, as a user's script does."""
 
 from __future__ import annotations
 
