@@ -15,6 +15,7 @@ import shutil
 import signal
 import sys
 import tempfile
+import textwrap
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,8 +31,15 @@ from rich.text import Text  # noqa: E402
 PAGE = TESTS.parent / "docs" / "how-to" / "mission.md"
 TASK_COLUMNS = 19
 _QUOTA = re.compile(r": quota \S+ of project \S+ in \S+:")  # which one it is, is in the Prefect server's log
-LONGEST = 120  # characters of a line; what is longer is whole in the Prefect server's log
+WIDEST, MOST_LINES = 88, 2  # characters beside the task, so that a page shows them; all is in the Prefect server's log
 WORTH_TELLING = ("stage_", "check_", "provision_", "launch_", "release_", "collect_")
+
+
+def folded(text: str) -> list[str]:
+    """Between words, as far as a page is wide."""
+    return textwrap.wrap(
+        text, WIDEST, max_lines=MOST_LINES, placeholder="…", break_on_hyphens=False, subsequent_indent="  "
+    )
 
 
 class Transcript:
@@ -51,8 +59,9 @@ class Transcript:
             return
         style = {"WARNING": "yellow", "ERROR": "red"}.get(level, "default")
         text = _QUOTA.sub(":", text)
-        short = text if len(text) <= LONGEST else f"{text[: LONGEST - 1].rstrip()}…"
-        self._console.print(Text(f"   {task:{TASK_COLUMNS}} ", style="cyan"), Text(short, style=style), sep="")
+        for number, part in enumerate(folded(text)):
+            beside = "" if number else task
+            self._console.print(Text(f"   {beside:{TASK_COLUMNS}} ", style="cyan"), Text(part, style=style), sep="")
 
     def proved(self, text: str) -> None:
         self._console.print(Text("   ✓ ", style="green"), Text(text), sep="")
