@@ -16,7 +16,7 @@ from prefect_tpu.infra import layout
 from prefect_tpu.infra.content import Manifest, manifest_name, read_manifest, write_manifest
 from prefect_tpu.infra.contract import ContractError
 from prefect_tpu.infra.disk import BLOCK_BYTES
-from prefect_tpu.infra.errors import UsageError
+from prefect_tpu.infra.errors import PlatformError, UsageError
 from prefect_tpu.infra.sources import CHANGED, Copied, Measured
 from prefect_tpu.infra.storage import AT_ONCE, Facts, Storage
 
@@ -60,9 +60,18 @@ class _Sending:
             raise UsageError(CHANGED)
         there = self.found.get(name)
         if there is None or there.checksum != f"md5:{md5}":
-            self.storage.put_file(name, file, md5)
+            self._put(name, file, sha256, md5)
         with self.telling:
             self.copied(size)
+
+    def _put(self, name: str, file: Path, sha256: str, md5: str) -> None:
+        """A bucket does not take bytes that are not those of the hash: they may have changed since it was made."""
+        try:
+            self.storage.put_file(name, file, md5)
+        except PlatformError as exc:
+            if _hashes(file)[0] != sha256:
+                raise UsageError(CHANGED) from exc
+            raise
 
 
 def _lies_there(manifest: bytes | None, found: Mapping[str, Facts]) -> bool:
