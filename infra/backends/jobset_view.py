@@ -29,7 +29,7 @@ def view(facts: Facts, lasting: Lasting) -> Observation:
     """The snapshot. `lasting`: for how many seconds each symptom has lasted."""
     wrong = unbearable(facts, lasting)
     shown = {found.host: found for found in wrong if found.host is not None}
-    told = consequences(facts)
+    told = consequences(facts) | helpers.told_to_leave(facts)
     hosts = tuple(_host(facts, host, told, shown.get(host)) for host in range(facts.hosts))
     hosts = _with_helpers(facts, hosts)
     is_over = all(host.has_ended for host in hosts)

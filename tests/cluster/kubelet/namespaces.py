@@ -42,7 +42,7 @@ class Namespaces:
             (launch.folder / name).mkdir(parents=True, exist_ok=True)
         (launch.folder / "hosts").write_text(launch.hosts)
         outer, inner = launch.folder / "outer.sh", launch.folder / "inner.sh"
-        mounts = list(_all_mounts(launch))
+        mounts = sorted(_all_mounts(launch), key=lambda mount: len(Path(mount.target).parts))  # none hides another
         outer.write_text("\n".join(_outer_steps(launch, mounts)))
         inner.write_text("\n".join(_inner_steps(launch, mounts)))
         words = [_found(NEW[0]), *NEW[1:], "/bin/sh", str(outer), *launch.command]
@@ -76,7 +76,7 @@ def _can_be_isolated() -> bool:
 
 
 def _all_mounts(launch: Launch) -> Iterator[Mount]:
-    """In the order in which they are put in their places."""
+    """Whatever is to be seen."""
     for path in launch.visible:
         if any(path.is_relative_to(hidden) for hidden in HIDDEN):
             yield Mount(source=path, target=str(path), is_read_only=True)

@@ -164,6 +164,15 @@ def test_a_worker_that_ends_by_itself_is_told_with_its_last_words() -> None:
     assert "worker 1 (pod w1) ended: exit code 1: no such flag: --x" in message
 
 
+def test_a_head_that_is_cleared_away_because_a_worker_crashed_was_deleted_by_nobody() -> None:
+    told = record(ExitCode.PREEMPTED, stop_reason="notice")
+    cleared = head(deleted_at=1.0, **ended(81))
+    kind, message, _, _ = failure_of(known(cleared, *workers(worker(1, **ended(127))), outputs={0: told}))
+    assert kind is FailureKind.HOST_LOST and "worker 1 (pod w1) ended: exit code 127" in message
+    kind, message, _, _ = failure_of(known(cleared, *workers(), outputs={0: told}))
+    assert kind is FailureKind.PREEMPTED and "somebody deleted its pod head" in message
+
+
 def test_workers_that_end_because_the_program_has_are_no_reason() -> None:
     facts = known(head(**ended(80)), *workers(worker(1, **ended(1))), outputs={0: record(ExitCode.PROGRAM_RAISED)})
     assert failure_of(facts)[0] is FailureKind.PROGRAM_ERROR
