@@ -1,7 +1,7 @@
 """Where Google gives access tokens: a service account's key is good for the token of whoever the test says.
 
-    with tokens.running("the token", folder) as google:
-        …                                             # with google.environment set
+with tokens.running("the token", folder) as google:
+    …                                             # with google.environment set
 """
 
 from __future__ import annotations
