@@ -35,7 +35,7 @@ class Pace:
     """
 
     node_grace_seconds: int = 30
-    toleration_seconds: int = 5
+    toleration_seconds: int = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
