@@ -53,7 +53,7 @@ test-default: $(STAMP) ## the default tier alone: seconds, no network
 	$(BIN)/pytest -q
 
 test-slices: $(STAMP) $(POD_STAMP) ## real JAX processes on this machine, drills too
-	$(BIN)/pytest -q -m "$(or $(MARKS),slices)"
+	$(BIN)/pytest -q -m "$(or $(MARKS),slices)" $(PLACES)
 
 test-drills: $(STAMP) ## rehearsed failures alone and in random sequences; SEEDS=200 tries more
 	DRILL_SEEDS=$(or $(SEEDS),20) DRILL_FIRST=$(or $(FIRST),1) $(BIN)/pytest -q -m drills tests/drills $(and $(ONLY),-k $(ONLY))
