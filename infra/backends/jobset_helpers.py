@@ -67,11 +67,6 @@ def lost(facts: Facts) -> Loss | None:
     return min(certain, key=lambda one: one.doubt, default=None)
 
 
-def told_to_leave(facts: Facts) -> frozenset[int]:
-    """The host, where it lost a helper: then its JobSet fails, and what deletes the host's pod is nobody's hand."""
-    return frozenset() if lost(facts) is None else frozenset({LEADER})
-
-
 def have_begun(facts: Facts) -> bool:
     """Whether as many helpers as are needed have begun, now or at some time; the host's program has met them then."""
     working, output = facts.helpers, facts.outputs.get(LEADER)

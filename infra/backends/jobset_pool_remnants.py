@@ -94,7 +94,7 @@ def remnants(pools: Iterable[Pool], cluster: str | None, below: Below, now: floa
     """Those of ours, in words."""
     for pool in sorted(pools, key=lambda pool: pool.name):
         owner = pool.owner
-        if owner is None or pool.status == "STOPPING":
+        if owner is None or pool.is_leaving:
             continue
         yield Remnant(
             output=below.folder(owner),

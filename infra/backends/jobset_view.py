@@ -29,9 +29,11 @@ def view(facts: Facts, lasting: Lasting) -> Observation:
     """The snapshot. `lasting`: for how many seconds each symptom has lasted."""
     wrong = unbearable(facts, lasting)
     shown = {found.host: found for found in wrong if found.host is not None}
-    told = consequences(facts) | helpers.told_to_leave(facts)
+    told, loss = consequences(facts), helpers.lost(facts)
+    if loss is not None:  # then its JobSet fails, and what deletes the host's pod is nobody's hand
+        told |= {helpers.LEADER}
     hosts = tuple(_host(facts, host, told, shown.get(host)) for host in range(facts.hosts))
-    hosts = _with_helpers(facts, hosts)
+    hosts = _with_helpers(facts, hosts, loss)
     is_over = all(host.has_ended for host in hosts)
     has_said_all = all(host.record is not None and host.cause is None for host in hosts) and any(
         host.record is not None and host.record.stop_reason is None for host in hosts
@@ -44,11 +46,13 @@ def view(facts: Facts, lasting: Lasting) -> Observation:
     )
 
 
-def _with_helpers(facts: Facts, hosts: tuple[HostObservation, ...]) -> tuple[HostObservation, ...]:
+def _with_helpers(
+    facts: Facts, hosts: tuple[HostObservation, ...], loss: helpers.Loss | None
+) -> tuple[HostObservation, ...]:
     """A host that lacks one of its helpers is itself not there."""
     if facts.helpers is None:
         return hosts
-    host, loss = hosts[helpers.LEADER], helpers.lost(facts)
+    host = hosts[helpers.LEADER]
     if loss is not None and host.cause is None:
         host = replace(host, cause=loss.cause, place=loss.place or host.place, is_consequence=False)
     if host.phase is HostPhase.RUNNING and not helpers.have_begun(facts):

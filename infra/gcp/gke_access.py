@@ -20,12 +20,13 @@ from prefect_tpu.infra.errors import PlatformError, UsageError
 from prefect_tpu.infra.gcp.access import Access
 from prefect_tpu.infra.gcp.clusters import GkeCluster
 from prefect_tpu.infra.gcp.errors import Unavailable
+from prefect_tpu.infra.gcp.google_api import SCOPE
 from prefect_tpu.infra.gcp.patience import Patience, persevere
 
 OVERRIDE = "CLOUDSDK_API_ENDPOINT_OVERRIDES_CONTAINER"  # gcloud's own name for it
 _CONTAINER_API = "https://container.googleapis.com/"
 # By the second a cluster knows a service account by its email address, as roles name it, and not by a number.
-_SCOPES = ("https://www.googleapis.com/auth/cloud-platform", "https://www.googleapis.com/auth/userinfo.email")
+_SCOPES = (SCOPE, "https://www.googleapis.com/auth/userinfo.email")
 
 
 async def reach_gke(cluster: GkeCluster, name: str) -> Access:

@@ -102,9 +102,7 @@ def strays(tried: Try, wanted: frozenset[str], facts: ClusterPools) -> Iterator[
     Never those of a later attempt: whoever asks for an earlier one has slept too long.
     """
     for name, pool in sorted(facts.pools.items()):
-        owner = pool.owner
-        is_earlier = owner is not None and owner.owner == tried.owner and owner.attempt <= tried.attempt
-        if is_earlier and name not in wanted and pool.status != "STOPPING":
+        if pool.is_of(tried.owner, up_to=tried.attempt) and name not in wanted and not pool.is_leaving:
             yield name
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from math import inf
 from typing import Any
 
 from prefect_tpu.infra.gcp.google_api import word
@@ -30,6 +31,16 @@ class Pool:
     def owner(self) -> Owner | None:
         """None where it is not ours."""
         return read_owner(self.labels)
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether Google deletes it already."""
+        return self.status == "STOPPING"
+
+    def is_of(self, owner: str, up_to: float = inf) -> bool:
+        """Whether a job had it made, for an attempt of at most that number. owner: the hash of the job's folder."""
+        found = self.owner
+        return found is not None and found.owner == owner and found.attempt <= up_to
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,12 +27,12 @@ Chosen = Callable[[Pool], bool]
 def of_names(names: Iterable[str], owner: str) -> Chosen:
     """These, as far as they are a certain job's. owner: the hash of its folder."""
     wanted = frozenset(names)
-    return lambda pool: pool.name in wanted and pool.owner is not None and pool.owner.owner == owner
+    return lambda pool: pool.name in wanted and pool.is_of(owner)
 
 
 def of_owner(owner: str) -> Chosen:
     """All that a job has."""
-    return lambda pool: pool.owner is not None and pool.owner.owner == owner
+    return lambda pool: pool.is_of(owner)
 
 
 def up_to(owner: str, attempt: int, but: Collection[str] = ()) -> Chosen:
@@ -40,12 +40,7 @@ def up_to(owner: str, attempt: int, but: Collection[str] = ()) -> Chosen:
 
     but: what the attempt lives on.
     """
-
-    def is_chosen(pool: Pool) -> bool:
-        mine = pool.owner is not None and pool.owner.owner == owner and pool.owner.attempt <= attempt
-        return mine and pool.name not in but
-
-    return is_chosen
+    return lambda pool: pool.is_of(owner, up_to=attempt) and pool.name not in but
 
 
 async def give_back(
@@ -79,7 +74,7 @@ async def _begin_one(pools: NodePools, chosen: Chosen) -> tuple[str, ...]:
 
 
 def _left(facts: ClusterPools, chosen: Chosen) -> Iterator[str]:
-    return (name for name, pool in sorted(facts.pools.items()) if chosen(pool) and pool.status != "STOPPING")
+    return (name for name, pool in sorted(facts.pools.items()) if chosen(pool) and not pool.is_leaving)
 
 
 async def _delete(pools: NodePools, name: str) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from prefect_tpu.infra.accelerators import Slice
+from prefect_tpu.infra.gcp.google_api import SCOPE
 from prefect_tpu.infra.gcp.placement import QUEUED
 
 Json = dict[str, Any]
@@ -19,7 +20,6 @@ Json = dict[str, Any]
 # https://cloud.google.com/kubernetes-engine/docs/concepts/dws, as collected by 2026-11
 LONGEST_RUN_SECONDS = 7 * 86_400
 _RESERVATION = "compute.googleapis.com/reservation-name"
-_SCOPE = "https://www.googleapis.com/auth/cloud-platform"  # what the nodes may do, their service account's roles say
 _PODS_PER_NODE = 15  # a host's own and the cluster's: each node takes addresses for as many, and slices have many nodes
 _HYPERDISK = ("ct6e-", "tpu7x-", "tpu7-")  # machines that take no other disk
 _WITH_POLICY = ("tpu7x", "tpu7")  # generations whose joined hosts are placed by a workload policy
@@ -129,7 +129,7 @@ def _config(wish: PoolWish) -> Json:
         "machineType": machine,
         "labels": {**wish.labels, **_own_labels(wish)},
         "resourceLabels": dict(wish.labels),
-        "oauthScopes": [_SCOPE],
+        "oauthScopes": [SCOPE],  # what nodes may do, the roles of their service account say
         "gvnic": {"enabled": True},
         **{name: value for name, value in optional.items() if value},
     }

@@ -57,7 +57,7 @@ def state_of(name: str, owner: str, facts: ClusterPools, now: float, *, has_topo
     if pool.owner is None or pool.owner.owner != owner:
         whose = f"job {pool.owner.job!r} of another output" if pool.owner else "nobody that prefect-tpu knows"
         return PoolState(name=name, stage=Stage.FOREIGN, said=whose)
-    if pool.status == "STOPPING":
+    if pool.is_leaving:
         failed = _failed(made.failure, has_topology) if made and made.failure else None
         return PoolState(name=name, stage=Stage.LEAVING, failure=failed)
     if pool.status in _BROKEN:
