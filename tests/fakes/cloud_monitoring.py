@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +15,7 @@ from google.cloud.monitoring_v3 import ListTimeSeriesRequest, ListTimeSeriesResp
 from google.protobuf import any_pb2
 from google.rpc import error_details_pb2, status_pb2
 from quota_catalogue import CATALOGUE, METRICS
+from serving import Silence
 
 VARIABLE = "CLOUDSDK_API_ENDPOINT_OVERRIDES_MONITORING"
 _TERM = re.compile(r'\s*(?P<key>[a-z_]+(?:\.[a-z_]+)+)\s*=\s*"(?P<value>[^"]*)"\s*')
@@ -33,7 +33,7 @@ class Written:
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
-class Monitoring:
+class Monitoring(Silence):
     """What a test says of Google's time series, and what was asked.
 
     denied, switched_off, away: as they say. page: series per answer.
@@ -41,13 +41,12 @@ class Monitoring:
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self.denied = self.switched_off = self.away = False
         self.page = 100
         self.asked: list[str] = []
         self.url = ""
         self._series: list[Written] = []
-        self._may_answer = threading.Event()
-        self._may_answer.set()
 
     def use(
         self,
@@ -63,18 +62,9 @@ class Monitoring:
         named = {"limit_name": quota, **labels}
         self._series.append(Written(project=project, metric=known.metric, location=place, points=points, labels=named))
 
-    @contextmanager
-    def silent(self) -> Iterator[None]:
-        """Requests are taken and not answered in the block."""
-        self._may_answer.clear()
-        try:
-            yield
-        finally:
-            self._may_answer.set()
-
     def list(self, request: ListTimeSeriesRequest, context: Any) -> ListTimeSeriesResponse:
         self.asked.append(request.filter)
-        self._may_answer.wait()
+        self.outlast_silence()
         if self.away:
             context.abort(grpc.StatusCode.UNAVAILABLE, "The service is currently unavailable.")
         if self.denied or self.switched_off:

@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from quota_catalogue import CATALOGUE, Known
+from serving import Silence
 
 VARIABLE = "CLOUDSDK_API_ENDPOINT_OVERRIDES_CLOUDQUOTAS"
 _PATH = re.compile(r"/v1/projects/([^/]+)/locations/([^/]+)/services/([^/]+)/quotaInfos/([^/]+)")
@@ -21,7 +22,7 @@ _PATH = re.compile(r"/v1/projects/([^/]+)/locations/([^/]+)/services/([^/]+)/quo
 Dimensions = tuple[tuple[str, str], ...]
 
 
-class CloudQuotas:
+class CloudQuotas(Silence):
     """What a test says of Google's quotas, and what was asked.
 
     denied, switched_off: whether whoever asks lacks the right, or the project the API.
@@ -33,6 +34,7 @@ class CloudQuotas:
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self.denied = self.switched_off = False
         self.trouble = ""
         self.writes_zeros = True
@@ -42,8 +44,6 @@ class CloudQuotas:
         self.authorized: list[str | None] = []
         self.url = ""
         self._granted: dict[tuple[str, str], dict[Dimensions, int]] = {}
-        self._may_answer = threading.Event()
-        self._may_answer.set()
 
     def grant(self, quota: str, value: int, *, project: str = "research", **dimensions: str) -> None:
         """A value of a quota, for a region or zone, a `tpu_family`, both or neither; -1 is without a limit."""
@@ -51,17 +51,8 @@ class CloudQuotas:
         assert not unknown, f"{quota} has no {unknown}"
         self._granted.setdefault((project, quota), {})[tuple(sorted(dimensions.items()))] = value
 
-    @contextmanager
-    def silent(self) -> Iterator[None]:
-        """Requests are taken and not answered in the block."""
-        self._may_answer.clear()
-        try:
-            yield
-        finally:
-            self._may_answer.set()
-
     def answer(self, path: str) -> tuple[int, Any]:
-        self._may_answer.wait()
+        self.outlast_silence()
         match = _PATH.fullmatch(path)
         if match is None or match[2] != "global":
             return _error(400, "INVALID_ARGUMENT", f"{path} is no quota info of location global.")

@@ -15,12 +15,15 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from container_pools import IsAwaited, Machines, NoMachines, Pool, Pools
 from container_server import Request, Server, Trouble
 from container_world import Dry, Failure, World
 from google.cloud.container_v1 import Cluster, NodePool
+
+if TYPE_CHECKING:
+    import pytest
 
 OVERRIDE = "CLOUDSDK_API_ENDPOINT_OVERRIDES_CONTAINER"
 
@@ -152,3 +155,14 @@ def running(
     """
     with Server(Pools(world or World(), machines or NoMachines(), is_awaited), port) as server:
         yield Google(server)
+
+
+@contextmanager
+def taken_for_google(monkeypatch: pytest.MonkeyPatch, *clusters: str) -> Iterator[Google]:
+    """The fake, which has these clusters; this process and its children take it for Google."""
+    with running() as fake:
+        for cluster in clusters:
+            fake.add_cluster(cluster)
+        for name, value in fake.environment.items():
+            monkeypatch.setenv(name, value)
+        yield fake

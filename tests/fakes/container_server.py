@@ -10,14 +10,15 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from http.server import BaseHTTPRequestHandler
+from typing import Any, Self
 from urllib.parse import parse_qsl, urlsplit
 
 from container_errors import Refused, invalid, not_found
 from container_pools import Pools
 from google.cloud import container_v1 as api
 from google.protobuf import json_format
+from serving import Serving
 
 _LOCATION = r"projects/[^/]+/(?:locations|zones)/[^/]+"
 _CLUSTER = rf"{_LOCATION}/clusters/[^/:]+"
@@ -71,29 +72,22 @@ class Trouble:
         return True
 
 
-class Server(ThreadingHTTPServer):
+class Server(Serving):
     """Enter it to start it."""
 
-    daemon_threads = True
-    request_queue_size = 128
-
     def __init__(self, pools: Pools, port: int = 0) -> None:
-        super().__init__(("127.0.0.1", port), _Handler)
+        super().__init__(_Handler, "fake-container", port)
         self.pools = pools
         self.asked: list[Request] = []
         self.troubles: list[Trouble] = []
         self._lock = threading.Lock()
-        self._thread = threading.Thread(target=self.serve_forever, args=(0.05,), name="fake-container", daemon=True)
 
-    def __enter__(self) -> Server:
+    def __enter__(self) -> Self:
         self.pools.clock.start()
-        self._thread.start()
-        return self
+        return super().__enter__()
 
     def __exit__(self, *_: object) -> None:
-        self.shutdown()
-        self._thread.join()
-        self.server_close()
+        super().__exit__()
         self.pools.clock.stop()
 
     def answer(self, request: Request) -> tuple[int, dict[str, Any]] | None:

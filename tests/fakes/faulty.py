@@ -14,22 +14,21 @@ import socket
 import ssl
 import struct
 import sys
-import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from faults import NONE, Asked, Fault, Faults, Kind, Traffic, google_says
+from serving import Serving
 
 _HOP = {"connection", "keep-alive", "transfer-encoding", "content-length", "host", "date", "server"}
 _BLOCK = 65_536
 _PATIENCE = 90.0  # longer than any watch
-_LOOK_SECONDS = 0.02  # for the end of serving
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,11 +40,8 @@ class Tls:
     key: Path
 
 
-class Faulty(ThreadingHTTPServer):
+class Faulty(Serving):
     """Serves in the background for as long as it is entered. `url` is what the client is told in the server's place."""
-
-    daemon_threads = True
-    request_queue_size = 128
 
     def __init__(
         self,
@@ -57,7 +53,7 @@ class Faulty(ThreadingHTTPServer):
         says: Callable[[Fault], bytes] = google_says,
         tls: Tls | None = None,
     ) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(_Handler, "faulty")
         self.name = name
         self.traffic, self.faults, self.says = traffic, faults, says
         self._upstream = urlsplit(server)
@@ -68,16 +64,6 @@ class Faulty(ThreadingHTTPServer):
             self.own.load_cert_chain(tls.certificate, tls.key)
         self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self.server_port}"
         self._away_until = 0.0
-        self._thread = threading.Thread(target=self.serve_forever, args=(_LOOK_SECONDS,), name="faulty", daemon=True)
-
-    def __enter__(self) -> Faulty:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.shutdown()
-        self._thread.join()
-        self.server_close()
 
     @property
     def is_away(self) -> bool:

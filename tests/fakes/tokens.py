@@ -7,15 +7,15 @@ with tokens.running("the token", folder) as google:
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
+from serving import Serving
 
 LIFETIME_SECONDS = 3600
 
@@ -27,11 +27,9 @@ class Tokens:
     environment: Mapping[str, str]
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
+class _Server(Serving):
     def __init__(self, token: str) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
+        super().__init__(_Handler, "fake-tokens")
         self.token = token
 
 
@@ -56,14 +54,8 @@ class _Handler(BaseHTTPRequestHandler):
 def running(token: str, folder: Path) -> Iterator[Tokens]:
     """The server, and the key of an account in a folder, for its owner's eyes."""
     with _Server(token) as server:
-        thread = threading.Thread(target=server.serve_forever, name="fake-tokens", daemon=True)
-        thread.start()
-        try:
-            key = _write_key(folder / "google-account.json", f"http://127.0.0.1:{server.server_port}/token")
-            yield Tokens(environment={"GOOGLE_APPLICATION_CREDENTIALS": str(key)})
-        finally:
-            server.shutdown()
-            thread.join()
+        key = _write_key(folder / "google-account.json", f"http://127.0.0.1:{server.server_port}/token")
+        yield Tokens(environment={"GOOGLE_APPLICATION_CREDENTIALS": str(key)})
 
 
 def _write_key(path: Path, token_uri: str) -> Path:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections import defaultdict
 from collections.abc import Callable
+from functools import partial
 
+from background import InBackground
 from container import Google
 from google.cloud.container_v1 import NodePool
 
@@ -18,33 +19,21 @@ LOOK_SECONDS = 0.02
 GOING = (NodePool.Status.STOPPING, NodePool.Status.ERROR)
 
 
-class PoolWitness:
+class PoolWitness(InBackground):
     """Looks for as long as it is entered.
 
     overlaps: what must not be, in words. made: job → its pools so far. taken: the pool that was taken back.
     """
 
     def __init__(self, google: Google, jobs: Storage) -> None:
+        super().__init__(*(partial(self._again, look) for look in (self._look, self._take_back)))
         self._google, self._jobs = google, jobs
-        self._is_over = threading.Event()
         self.overlaps: list[str] = []
         self.made: dict[str, set[str]] = defaultdict(set)
         self.taken: str | None = None
-        looks: tuple[Callable[[], None], ...] = (self._look, self._take_back)
-        self._threads = [threading.Thread(target=self._again, args=(look,), daemon=True) for look in looks]
-
-    def __enter__(self) -> PoolWitness:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._is_over.set()
-        for thread in self._threads:
-            thread.join()
 
     def _again(self, look: Callable[[], None]) -> None:
-        while not self._is_over.wait(LOOK_SECONDS):
+        while not self.is_over.wait(LOOK_SECONDS):
             look()
 
     def _look(self) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from functools import partial
 
+from background import InBackground
 from control_plane import Api, ApiError, Object
 from objects import JOBSETS
 
@@ -25,31 +26,21 @@ def is_live_pod(pod: Object) -> bool:
     return pod.get("status", {}).get("phase") == "Running"
 
 
-class Witness:
+class Witness(InBackground):
     """Watches for as long as it is entered.
 
     overlaps: what must not be, in words. made: job → the JobSets that there were.
     """
 
     def __init__(self, api: Api, namespace: str) -> None:
-        self._api, self._is_over = api, threading.Event()
-        self.overlaps: list[str] = []
-        self.made: dict[str, set[str]] = defaultdict(set)
         watched = {
             f"{JOBSETS}/namespaces/{namespace}/jobsets": is_live_jobset,
             f"/api/v1/namespaces/{namespace}/pods": is_live_pod,
         }
-        self._threads = [threading.Thread(target=self._watch, args=one, daemon=True) for one in watched.items()]
-
-    def __enter__(self) -> Witness:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._is_over.set()
-        for thread in self._threads:
-            thread.join()
+        super().__init__(*(partial(self._watch, *one) for one in watched.items()))
+        self._api = api
+        self.overlaps: list[str] = []
+        self.made: dict[str, set[str]] = defaultdict(set)
 
     def _watch(self, path: str, is_alive: Alive) -> None:
         alive: dict[str, tuple[str, str]] = {}  # uid → job, attempt
@@ -70,7 +61,7 @@ class Witness:
     def _changes(self, path: str) -> Iterator[tuple[str, Object]]:
         listed = self._api.get(path)
         version = listed["metadata"]["resourceVersion"]
-        while not self._is_over.is_set():
+        while not self.is_over.is_set():
             for event in self._api.watch(path, version, WATCH_SECONDS):
                 assert event["type"] != "ERROR", event
                 version = event["object"]["metadata"]["resourceVersion"]

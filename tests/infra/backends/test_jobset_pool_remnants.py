@@ -83,10 +83,7 @@ def test_nothing_runs_on_a_pool_whose_jobset_is_over_or_gone_where_that_was_look
 
 @pytest.fixture
 def google(monkeypatch: pytest.MonkeyPatch) -> Iterator[container.Google]:
-    with container.running() as fake:
-        fake.add_cluster(PLACE)
-        for name, value in fake.environment.items():
-            monkeypatch.setenv(name, value)
+    with container.taken_for_google(monkeypatch, PLACE) as fake:
         yield fake
 
 

@@ -20,10 +20,7 @@ TRY = Try(job="digits", attempt=1, output="gs://b/digits", accelerator="v6e-16",
 
 @pytest.fixture
 def google(monkeypatch: pytest.MonkeyPatch) -> Iterator[container.Google]:
-    with container.running() as fake:
-        fake.add_cluster(PLACE)
-        for name, value in fake.environment.items():
-            monkeypatch.setenv(name, value)
+    with container.taken_for_google(monkeypatch, PLACE) as fake:
         yield fake
 
 

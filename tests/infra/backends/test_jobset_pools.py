@@ -44,11 +44,9 @@ def elsewhere(project: str) -> str:
 
 @pytest.fixture
 def google(project: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[container.Google]:
-    with container.running() as fake:
-        for place in ("us-east5-b/clusters/c", "us-central1-a/clusters/d"):
-            fake.add_cluster(f"projects/{project}/locations/{place}")
-        for name, value in fake.environment.items():
-            monkeypatch.setenv(name, value)
+    places = ("us-east5-b/clusters/c", "us-central1-a/clusters/d")
+    clusters = (f"projects/{project}/locations/{place}" for place in places)
+    with container.taken_for_google(monkeypatch, *clusters) as fake:
         yield fake
 
 

@@ -138,10 +138,7 @@ def google(monkeypatch: pytest.MonkeyPatch) -> Iterator[Google]:
 
     from tests.infra.gcp.pool_driver import CLUSTER
 
-    with container.running() as fake:
-        fake.add_cluster(CLUSTER.resource_name)
-        for name, value in fake.environment.items():
-            monkeypatch.setenv(name, value)
+    with container.taken_for_google(monkeypatch, CLUSTER.resource_name) as fake:
         yield fake
 
 

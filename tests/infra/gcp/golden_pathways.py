@@ -9,8 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from prefect_tpu.infra.backends.pathways_plan import one_host
 from prefect_tpu.infra.gcp import pathways_manifests
 from prefect_tpu.infra.gcp.pod_plan import PodPlan
@@ -79,16 +77,8 @@ def objects(golden: Golden) -> tuple[dict[str, Any], ...]:
 
 
 def written(golden: Golden) -> str:
-    return yaml.safe_dump(objects(golden)[-1], sort_keys=False, width=120)
-
-
-def write_all() -> None:
-    FOLDER.mkdir(exist_ok=True)
-    for path in FOLDER.glob("*.yaml"):
-        path.unlink()
-    for name, one in GOLDEN.items():
-        (FOLDER / f"{name}.yaml").write_text(written(one))
+    return golden_plans.as_yaml(objects(golden)[-1])
 
 
 if __name__ == "__main__":
-    write_all()
+    golden_plans.write_all(FOLDER, {name: written(one) for name, one in GOLDEN.items()})

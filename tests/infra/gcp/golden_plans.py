@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -173,17 +174,22 @@ def objects(golden: Golden) -> tuple[dict[str, Any], ...]:
 
 def written(golden: Golden) -> str:
     """As a golden file has it: the JobSet alone, for the other object is the same in all of them."""
-    return yaml.safe_dump(objects(golden)[-1], sort_keys=False, width=120)
+    return as_yaml(objects(golden)[-1])
 
 
-def write_all() -> None:
-    FOLDER.mkdir(exist_ok=True)
-    for path in FOLDER.glob("*.yaml"):
+def as_yaml(content: dict[str, Any]) -> str:
+    return yaml.safe_dump(content, sort_keys=False, width=120)
+
+
+def write_all(folder: Path, texts: Mapping[str, str]) -> None:
+    """These files and no others."""
+    folder.mkdir(exist_ok=True)
+    for path in folder.glob("*.yaml"):
         path.unlink()
-    for name, golden in GOLDEN.items():
-        (FOLDER / f"{name}.yaml").write_text(written(golden))
-    (FOLDER / "config-map.yaml").write_text(yaml.safe_dump(objects(GOLDEN["v6e"])[0], sort_keys=False, width=120))
+    for name, text in texts.items():
+        (folder / f"{name}.yaml").write_text(text)
 
 
 if __name__ == "__main__":
-    write_all()
+    config_map = {"config-map": as_yaml(objects(GOLDEN["v6e"])[0])}
+    write_all(FOLDER, {name: written(golden) for name, golden in GOLDEN.items()} | config_map)
