@@ -27,7 +27,9 @@ _ADVICE = (
     "Log in (gcloud auth application-default login), or let GOOGLE_APPLICATION_CREDENTIALS name a service account's"
     " key; whoever it is needs the role roles/storage.objectUser on the bucket."
 )
-_RETRY = DEFAULT_RETRY.with_timeout(90.0)  # every request here is safe to send twice
+# Every request here is safe to send twice. The pauses stay short: one that did not fit into what is left of the time
+# would end it early, and a bucket that was away for a minute is there again.
+_RETRY = DEFAULT_RETRY.with_timeout(90.0).with_delay(maximum=8.0)
 _TIMEOUT = 60.0
 _FIELDS = "nextPageToken,prefixes,items(name,size,updated,crc32c,md5Hash,metadata)"
 
