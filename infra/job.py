@@ -10,7 +10,7 @@ from prefect_tpu.infra.errors import Failure, UsageError
 from prefect_tpu.infra.job_checks import check_count, check_environment, check_json, check_positive
 from prefect_tpu.infra.pods import PodSettings
 
-PROGRAM_KINDS = ("function", "module", "file", "command")
+PROGRAM_KINDS = ("function", "module", "file", "command", "flow")
 # How a job is carried out, not what it trains: once it has ended it may go on with other ones.
 SETTINGS = frozenset(
     {
@@ -37,7 +37,8 @@ class Program:
     """What each host runs.
 
     kind: `function` (pickled in the payload), `module` (`pkg.mod:function`), `file`
-        (`path.py:function`, the file travels in the payload) or `command` (argument list).
+        (`path.py:function`, the file travels in the payload), `command` (argument list) or `flow` (the same list,
+        which runs a Prefect flow: on the leader alone, while the other hosts wait for its regions).
     target: the function's name, `pkg.mod:function`, `path.py:function`, or the command's first word.
     arguments: what follows the command's first word.
     params: keyword arguments of the function, as JSON.

@@ -15,6 +15,7 @@ JOB = "job.json"  # what was asked for
 STOP = "stop.json"  # somebody wants the job stopped
 LEASE = "lease"  # who drives the job, renewed while they do
 RESULT = "result.json"  # how the job ended
+ASKED_BY = "asked_by.json"  # the Prefect flow run that is to know how it goes; replaced by whoever asks again
 WAITING = "waiting.json"  # what it waits for; replaced while it lasts, removed when it ends
 ATTEMPTS = "attempts"
 CHECKPOINTS = "checkpoints"
