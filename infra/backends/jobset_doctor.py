@@ -22,6 +22,7 @@ from prefect_tpu.infra.errors import PrefectTpuError
 from prefect_tpu.infra.gcp.errors import Forbidden
 from prefect_tpu.infra.gcp.kubernetes import Kubernetes
 from prefect_tpu.infra.gcp.placement import chip_labels
+from prefect_tpu.infra.gcp.pool_names import POOLS
 from prefect_tpu.infra.gcp.resources import NAMESPACES, NODES, PODS, Selection, with_labels
 from prefect_tpu.infra.policy.quota import NO_CAPACITY_SAID, Fit, Ruling
 
@@ -79,7 +80,8 @@ async def _slices(cluster: Kubernetes, accelerator: str) -> list[Check]:
     if why := unknown_to_gke(accelerator, shape):
         return [fail(f"slices of {accelerator}", why, "prefect-tpu accelerators lists them.")]
     try:
-        nodes = await cluster.list_all(Selection(resource=NODES, labels=with_labels(chip_labels(shape))))
+        labels = f"{with_labels(chip_labels(shape))},!{POOLS}"  # what was made for an attempt takes nobody else
+        nodes = await cluster.list_all(Selection(resource=NODES, labels=labels))
     except Forbidden:
         found = "nodes may not be looked at, so slices cannot be counted"
         return [warn(f"slices of {accelerator}", found, "Jobs run without it. See deployments/gke/rbac-cluster.yaml.")]

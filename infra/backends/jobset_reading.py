@@ -35,6 +35,7 @@ _MOST_RESTARTS = 3  # of a container beside the others: less may be a fault that
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _CHIPS = frozenset({TPU, GPU})
 _PLACED_BY_TAINT = frozenset({"NoSchedule", "NoExecute"})
+_OF_EVERY_SLICE = tuple({"key": key, "operator": "Exists"} for key in (TPU, GPU, SPOT))  # taints of nodes that are well
 
 
 def read_jobset(found: Object) -> JobSetFacts:
@@ -91,21 +92,37 @@ def read_pod(found: Object, hosts_per_slice: int, helpers: Helpers | None = None
     )
 
 
-def read_node(found: Object) -> NodeFacts:
+def read_node(found: Object, tolerations: Iterable[Object] = ()) -> NodeFacts:
+    """tolerations: of the pods that may be placed on it, beside those of whoever wants chips."""
     metadata, spec = found["metadata"], found.get("spec") or {}
     labels = metadata.get("labels") or {}
-    taints = {taint["key"]: taint.get("effect", "") for taint in spec.get("taints") or ()}
+    taints: dict[str, Object] = {taint["key"]: taint for taint in spec.get("taints") or ()}
     ready = next((c["status"] for c in _raw_conditions(found) if c["type"] == "Ready"), "True")
     is_lost = ready == "Unknown" or _UNREACHABLE in taints  # one that is not ready still says how its pods end
-    own = {key for key, effect in taints.items() if effect in _PLACED_BY_TAINT} - {TPU, SPOT}
+    tolerated = (*_OF_EVERY_SLICE, *tolerations)
+    is_closed = any(_closes(taint, tolerated) for taint in spec.get("taints") or ())
     return NodeFacts(
         name=metadata["name"],
         pool=labels.get(POOL, ""),
         is_lost=is_lost,
         is_serviced=_ACTIVE_MAINTENANCE in labels or _IMPENDING_END in taints,
-        is_open=not (ready != "True" or own or spec.get("unschedulable")),
+        is_open=not (ready != "True" or is_closed or spec.get("unschedulable")),
         is_spot=labels.get(SPOT) == "true",
     )
+
+
+def _closes(taint: Object, tolerations: Iterable[Object]) -> bool:
+    """Whether it keeps pods with these tolerations from being placed."""
+    return taint.get("effect") in _PLACED_BY_TAINT and not any(_tolerates(one, taint) for one in tolerations)
+
+
+def _tolerates(toleration: Object, taint: Object) -> bool:
+    if toleration.get("effect") not in (None, "", taint["effect"]):
+        return False
+    is_any = toleration.get("operator") == "Exists"
+    if toleration.get("key") != taint["key"]:
+        return is_any and not toleration.get("key")
+    return is_any or toleration.get("value", "") == taint.get("value", "")
 
 
 def node_labels(jobset: Object, job: str = "") -> str:
@@ -120,7 +137,9 @@ def node_labels(jobset: Object, job: str = "") -> str:
 def read_nodes(found: Iterable[Object], jobset: Object, job: str = "") -> dict[str, NodeFacts]:
     """Those on which the pods of a JobSet may be placed, by name."""
     pod = _pod_of(jobset, job)
-    return {node["metadata"]["name"]: read_node(node) for node in found if not _is_kept_from(node, pod)}
+    tolerations = pod.get("tolerations") or ()
+    kept = (node for node in found if not _is_kept_from(node, pod))
+    return {node["metadata"]["name"]: read_node(node, tolerations) for node in kept}
 
 
 def _is_kept_from(node: Object, pod: Object) -> bool:

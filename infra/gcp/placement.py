@@ -7,7 +7,7 @@ from typing import Any
 from prefect_tpu.infra.accelerator_table import GENERATIONS
 from prefect_tpu.infra.accelerators import Slice
 from prefect_tpu.infra.gcp.pod_plan import PodPlan
-from prefect_tpu.infra.gcp.pool_names import label_of
+from prefect_tpu.infra.gcp.pool_names import label_of, taint_of
 
 _GKE = "cloud.google.com"
 POOL = f"{_GKE}/gke-nodepool"
@@ -78,6 +78,9 @@ def tolerations(plan: PodPlan) -> list[dict[str, str]]:
         found.append(_tolerate(FLEX_START, "true"))
     if plan.capacity == "queue" or plan.pods.provisioning_request:
         found.append(_tolerate(QUEUED))
+    if plan.hosts.pools and plan.shape.platform != "cpu":  # a pod without chips is none of a pool's
+        own = taint_of(plan.hosts.pools[0])
+        found.append(_tolerate(own["key"], own["value"]))
     return found
 
 

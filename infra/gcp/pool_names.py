@@ -9,6 +9,9 @@ The labels are on the pool's nodes and on its machines alike, so values are of a
     prefect-tpu-made       seconds since the epoch: Google does not tell when a pool was made
     prefect-tpu-deadline   seconds since the epoch after which anybody may delete the pool, whatever else is known
 
+Nodes have a taint too, `prefect-tpu/pools`, with the value of `prefect-tpu-pools`: it keeps the pods of others off. Its
+key is not the label's: for pods that select by a label and tolerate a taint alike, GKE's auto-provisioning makes nodes.
+
 A name is `<attempt>-<hash>-<index>`, at most 40 characters: 22 of the attempt, 10 of the hash, 3 digits. It follows
 from the attempt and its offer alone, so whoever goes on where another process was killed asks for the same pools.
 """
@@ -28,6 +31,7 @@ OWNER = f"{OURS}-owner"
 POOLS = f"{OURS}-pools"
 MADE = f"{OURS}-made"
 DEADLINE = f"{OURS}-deadline"
+TAINT = f"{OURS}/pools"
 
 LONGEST_NAME = 40
 _HASH_DIGITS = 10
@@ -113,5 +117,14 @@ def pool_names(tried: Try, shape: Slice, slices: int) -> tuple[str, ...]:
 
 def label_of(names: tuple[str, ...]) -> dict[str, str]:
     """What all nodes of these pools have, and no others."""
-    _, pools, _ = names[0].rsplit("-", 2)
-    return {POOLS: pools}
+    return {POOLS: _pools_of(names[0])}
+
+
+def taint_of(name: str) -> dict[str, str]:
+    """Key and value of the taint that keeps others off the nodes of a pool, and off those of no other try."""
+    return {"key": TAINT, "value": _pools_of(name)}
+
+
+def _pools_of(name: str) -> str:
+    _, pools, _ = name.rsplit("-", 2)
+    return pools

@@ -13,6 +13,7 @@ from typing import Any
 from prefect_tpu.infra.accelerators import Slice
 from prefect_tpu.infra.gcp.google_api import SCOPE
 from prefect_tpu.infra.gcp.placement import QUEUED
+from prefect_tpu.infra.gcp.pool_names import taint_of
 
 Json = dict[str, Any]
 
@@ -129,6 +130,8 @@ def _config(wish: PoolWish) -> Json:
         "machineType": machine,
         "labels": {**wish.labels, **_own_labels(wish)},
         "resourceLabels": dict(wish.labels),
+        # Else whoever tolerates chips may run here, and is lost when the pool goes.
+        "taints": [{**taint_of(wish.name), "effect": "NO_SCHEDULE"}],
         "oauthScopes": [SCOPE],  # what nodes may do, the roles of their service account say
         "gvnic": {"enabled": True},
         **{name: value for name, value in optional.items() if value},

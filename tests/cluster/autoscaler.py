@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from control_plane import Api, Object
+from taints import is_tolerated
 
 
 def looks_at(api: Api) -> Callable[[Object], bool]:
@@ -23,6 +24,7 @@ def _is_given_up(pod: Object) -> bool:
 
 
 def _would_take(pod: Object, node: Object) -> bool:
-    """By its labels: what else a node may lack is the scheduler's to say."""
-    asked = pod["spec"].get("nodeSelector", {})
-    return bool(asked) and asked.items() <= node["metadata"]["labels"].items()
+    """By its labels and taints: what else a node may lack is the scheduler's to say."""
+    asked, tolerations = pod["spec"].get("nodeSelector", {}), pod["spec"].get("tolerations", [])
+    is_chosen = bool(asked) and asked.items() <= node["metadata"]["labels"].items()
+    return is_chosen and all(is_tolerated(taint, tolerations) for taint in node["spec"]["taints"])

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from container_labels import wrong_label, wrong_taint
 from container_machines import Machine, find
 from container_nodes import capacity_kind
 from container_world import Failure, World
@@ -16,10 +17,6 @@ from google.cloud.container_v1 import NodePool, NodePoolAutoscaling, NodePoolUpd
 
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
 _TOPOLOGY = re.compile(r"[1-9][0-9]*(x[1-9][0-9]*){1,2}")
-_RESOURCE_KEY = re.compile(r"[a-z][a-z0-9_-]{0,62}")
-_RESOURCE_VALUE = re.compile(r"[a-z0-9_-]{0,63}")
-_NODE_KEY = re.compile(r"([a-z0-9.-]{1,253}/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
-_NODE_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 _LONGEST_RUN_SECONDS = 7 * 24 * 3600
 _RESERVATION_KEY = "compute.googleapis.com/reservation-name"
 _COMPACT = NodePool.PlacementPolicy.Type.COMPACT
@@ -97,13 +94,12 @@ def _name(asked: Asked) -> str | None:
 
 @_rule
 def _labels(asked: Asked) -> str | None:
-    for key, value in asked.pool.config.resource_labels.items():
-        if not _RESOURCE_KEY.fullmatch(key) or not _RESOURCE_VALUE.fullmatch(value):
-            return f'Invalid value for field "node_pool.config.resource_labels": label "{key}={value}" is not valid.'
-    for key, value in asked.pool.config.labels.items():
-        if not _NODE_KEY.fullmatch(key) or not _NODE_VALUE.fullmatch(value):
-            return f'Invalid value for field "node_pool.config.labels": label "{key}={value}" is not valid.'
-    return None
+    return wrong_label(asked.pool.config)
+
+
+@_rule
+def _taints(asked: Asked) -> str | None:
+    return wrong_taint(asked.pool.config)
 
 
 @_rule

@@ -112,6 +112,17 @@ def test_a_pool_is_provisioning_then_running_and_its_nodes_come(
     assert sorted(machines.there) == sorted(google.nodes_of("pool"))
 
 
+def test_the_taints_of_a_pool_are_its_nodes_beside_googles_own(
+    client: ClusterManagerClient, over: Any, machines: Machines, wait_until: Wait
+) -> None:
+    taint = {"key": "team/owner", "value": "a", "effect": "NO_SCHEDULE"}
+    over(_create(client, _pool(config={"machine_type": "ct6e-standard-4t", "taints": [taint]})))
+    wait_until(lambda: len(machines.there) == 4, "all nodes")
+    own = {**taint, "effect": "NoSchedule"}
+    chips = {"key": "google.com/tpu", "value": "present", "effect": "NoSchedule"}
+    assert all(node["spec"]["taints"] == [own, chips] for node in machines.there.values())
+
+
 def test_a_deleted_pool_takes_its_nodes_along(
     google: container.Google, client: ClusterManagerClient, over: Any, machines: Machines, wait_until: Wait
 ) -> None:

@@ -198,6 +198,17 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "a name that is none": (ALONE, {"name": "Pool_1"}, "Must be a match of regex"),
     "a resource label in capitals": (ALONE, {"config.resource_labels": {"job": "Digits"}}, 'label "job=Digits"'),
     "a node label that is too long": (ALONE, {"config.labels": {"job": "d" * 64}}, "is not valid"),
+    "a taint that does nothing": (ALONE, {"config.taints": [{"key": "k", "value": "v"}]}, '"k" has no valid effect'),
+    "a taint whose value is none": (
+        ALONE,
+        {"config.taints": [{"key": "k", "value": "a b", "effect": "NO_SCHEDULE"}]},
+        '"k=a b" is not valid',
+    ),
+    "a taint that is there twice": (
+        ALONE,
+        {"config.taints": [{"key": "k", "value": value, "effect": "NO_SCHEDULE"} for value in "ab"]},
+        '"k" is there twice',
+    ),
     "a disk that the machine does not take": (ALONE, {"config.disk_type": "pd-ssd"}, "[pd-ssd] features are not"),
     "too few pods": (ALONE, {"max_pods_constraint.max_pods_per_node": 4}, "it must be from 8 to 256"),
     "blue-green upgrades of a slice": (JOINED, {"upgrade_settings.strategy": "BLUE_GREEN"}, "Blue-green"),
@@ -250,6 +261,14 @@ def test_fields_that_google_does_not_know_are_refused(google: container.Google) 
     assert answer.status_code == 400
     assert answer.json()["error"]["status"] == "INVALID_ARGUMENT"
     assert "naem" in answer.json()["error"]["message"]
+
+
+def test_the_effect_of_a_taint_is_spelled_as_the_api_does(google: container.Google) -> None:
+    taint = {"key": "k", "value": "v", "effect": "NoSchedule"}  # as Kubernetes spells it
+    body = {"nodePool": {**ALONE, "config": {**ALONE["config"], "taints": [taint]}}}
+    answer = httpx.post(f"{google.url}/v1/{CLUSTER}/nodePools", json=body)
+    assert answer.status_code == 400 and "NoSchedule" in answer.json()["error"]["message"]
+    assert not google.pools
 
 
 def test_errors_are_read_by_googles_client_with_their_status(client: ClusterManagerClient) -> None:

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from prefect_tpu.infra.backends.jobset_reading import node_labels, read_nodes, read_workload
+from prefect_tpu.infra.gcp.pool_names import TAINT
 
 GOLDEN = Path(__file__).parents[1] / "gcp" / "golden"
 
@@ -39,6 +40,37 @@ def node(pool: str, *, is_spot: bool = False) -> dict[str, Any]:
 )
 def test_pods_keep_away_from_spot_and_from_pools_that_lost_a_host(golden: str, of: Any, is_kept: bool) -> None:
     assert read_nodes([of], jobset(golden)).keys() == (set() if is_kept else {"n"})
+
+
+def tainted(key: str, value: str = "", effect: str = "NoSchedule") -> dict[str, Any]:
+    return {**node("a"), "spec": {"taints": [{"key": key, "value": value, "effect": effect}]}}
+
+
+IN_ITS_POOL = jobset("in-a-pool-of-its-own")
+(OWN_TAINT,) = (
+    one
+    for one in IN_ITS_POOL["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["tolerations"]
+    if one["key"] == TAINT
+)
+
+
+@pytest.mark.parametrize(
+    ("golden", "of", "is_open"),
+    [
+        ("in-a-pool-of-its-own", tainted(TAINT, OWN_TAINT["value"]), True),
+        ("in-a-pool-of-its-own", tainted(TAINT, "another"), False),
+        ("in-a-pool-of-its-own", tainted(TAINT, OWN_TAINT["value"], "NoExecute"), False),
+        ("in-a-pool-of-its-own", node("a"), True),  # made before pools had it
+        ("v6e", tainted(TAINT, OWN_TAINT["value"]), False),
+        ("v6e", tainted(TAINT, OWN_TAINT["value"], "PreferNoSchedule"), True),
+        ("v6e", tainted("google.com/tpu", "present"), True),
+        ("v6e", tainted("cloud.google.com/gke-queued", "true"), False),
+        ("queued-provisioning", tainted("cloud.google.com/gke-queued", "true"), True),
+        ("one-gpu", tainted("nvidia.com/gpu", "present"), True),
+    ],
+)
+def test_a_node_is_open_to_pods_that_tolerate_its_taints(golden: str, of: Any, is_open: bool) -> None:
+    assert read_nodes([of], jobset(golden))["n"].is_open is is_open
 
 
 def test_one_term_that_does_not_refuse_a_node_is_enough() -> None:

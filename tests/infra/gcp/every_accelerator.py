@@ -39,7 +39,7 @@ class Wanted:
     @cached_property
     def wish(self) -> PoolWish:
         tried = pool_names.Try(
-            job=self.job, attempt=1, output="gs://bucket/jobs/digits", accelerator=self.accelerator, zone=ZONE
+            job=self.job, attempt=1, output=f"gs://bucket/jobs/{self.job}", accelerator=self.accelerator, zone=ZONE
         )
         return PoolWish(
             name=tried.name(0),

@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 from container_machines import find
+from taints import is_tolerated
 
 from prefect_tpu.infra.accelerators import resolve
 from prefect_tpu.infra.gcp import machine_resources
+from prefect_tpu.infra.gcp.pool_names import TAINT
 from prefect_tpu.infra.gcp.pool_request import node_pool
 from tests.infra.gcp.every_accelerator import CAPACITIES, Wanted, names, wanted
 
@@ -72,6 +74,15 @@ def test_nodes_of_another_slice_do_not_take_the_pods() -> None:
         assert taken == {one.shape.name}
 
 
+@_EVERYWHERE
+def test_the_nodes_of_one_job_take_nobody_else(capacity: str) -> None:
+    """Also not the pods of a job that has pools of its own, were they to choose by chips alone."""
+    for one in wanted(capacity):
+        other = Wanted(one.accelerator, job="other").pod["spec"]
+        anywhere = {**other, "nodeSelector": {}}
+        assert obstacles(anywhere, one.node) == [f"taint {TAINT}"], one.accelerator
+
+
 def test_machines_have_what_hosts_ask_for_by_googles_numbers() -> None:
     for one in wanted(""):
         machine = find(str(one.shape.machine_type))
@@ -84,9 +95,10 @@ def test_machines_have_what_hosts_ask_for_by_googles_numbers() -> None:
 def obstacles(pod: dict[str, Any], node: dict[str, Any]) -> list[str]:
     """What keeps a pod from a node, as the scheduler looks at it."""
     labels, free = node["metadata"]["labels"], node["status"]["allocatable"]
+    tolerations = pod.get("tolerations", [])
     found = [f"label {key}" for key, value in pod["nodeSelector"].items() if labels.get(key) != value]
     found += [f"not {one['key']}" for one in _unwanted(pod) if labels.get(one["key"]) in one["values"]]
-    found += [f"taint {taint['key']}" for taint in node["spec"]["taints"] if not _is_tolerated(taint, pod)]
+    found += [f"taint {taint['key']}" for taint in node["spec"]["taints"] if not is_tolerated(taint, tolerations)]
     (main,) = pod["containers"]
     asked = main.get("resources", {}).get("requests", {})
     return found + [f"too little {name}" for name, wish in asked.items() if amount(wish) > amount(free.get(name, "0"))]
@@ -99,15 +111,6 @@ def _unwanted(pod: dict[str, Any]) -> list[dict[str, Any]]:
     (term,) = required["nodeSelectorTerms"]
     assert all(one["operator"] == "NotIn" for one in term["matchExpressions"])
     return list(term["matchExpressions"])
-
-
-def _is_tolerated(taint: dict[str, str], pod: dict[str, Any]) -> bool:
-    return any(
-        one["key"] == taint["key"]
-        and one["effect"] == taint["effect"]
-        and one.get("value", taint["value"]) == taint["value"]
-        for one in pod.get("tolerations", [])
-    )
 
 
 def amount(quantity: str) -> float:

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from prefect_tpu.infra.accelerators import curated_names, resolve
 from prefect_tpu.infra.gcp import names, ownership, placement
 from prefect_tpu.infra.gcp.pathways_pods import INSTANCES
+from prefect_tpu.infra.gcp.pool_names import taint_of
 from prefect_tpu.infra.pathways import PathwaysSettings
 from tests.infra.gcp.golden_pathways import FOLDER, GOLDEN, golden, objects, pod_plan, written
-from tests.infra.gcp.golden_plans import Golden
+from tests.infra.gcp.golden_plans import IN_OWN_POOLS, Golden
 
 EXCLUSIVE = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 DRIVEN = [shape.name for shape in map(resolve, curated_names()) if shape.generation in INSTANCES and shape.hosts <= 64]
@@ -119,6 +120,16 @@ def test_the_head_needs_no_chips_and_stays_off_machines_that_may_go() -> None:
     assert term["matchExpressions"] == [{"key": placement.SPOT, "operator": "NotIn", "values": ["true"]}]
     assert pod_of(workers)["nodeSelector"][placement.SPOT] == "true"
     assert not [one for one in containers(head).values() if placement.TPU in str(one.get("resources"))]
+
+
+def test_in_pools_of_its_own_workers_alone_tolerate_their_taint() -> None:
+    """The head is where it always was: on the cluster's own machines without chips."""
+    made = golden("v6e-16", slices=2, pods=IN_OWN_POOLS)
+    _, head, workers = parts(made)
+    (pool, _) = pod_plan(made).hosts.pools
+    own = {**taint_of(pool), "operator": "Equal", "effect": "NoSchedule"}
+    assert own in pod_of(workers)["tolerations"]
+    assert not {"tolerations", "nodeSelector"} & pod_of(head).keys()
 
 
 def test_the_program_s_own_is_in_its_container_alone() -> None:

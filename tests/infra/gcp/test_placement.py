@@ -8,7 +8,8 @@ import pytest
 
 from prefect_tpu.infra.accelerators import every_name, resolve
 from prefect_tpu.infra.gcp import placement
-from tests.infra.gcp.golden_plans import Golden, pod_plan
+from prefect_tpu.infra.gcp.pool_names import TAINT, taint_of
+from tests.infra.gcp.golden_plans import IN_OWN_POOLS, Golden, pod_plan
 
 G = "cloud.google.com/"
 COUNT = f"{G}gke-accelerator-count"
@@ -76,6 +77,18 @@ def test_taints_of_what_was_asked_for_are_tolerated_and_no_others() -> None:
     assert taints("v6e-16:flex-start") == [tpu, (f"{G}gke-flex-start", "true")]
     assert taints("v6e-16:queue") == [tpu, (f"{G}gke-queued", "Exists")]
     assert taints("v6e-16", pods={"provisioning_request": "r"}) == [tpu, (f"{G}gke-queued", "Exists")]
+
+
+@pytest.mark.parametrize(("accelerator", "slices"), [("v6e-8", 2), ("v6e-16", 1), ("v6e-16", 2), ("l4", 1)])
+def test_hosts_tolerate_the_taint_of_their_own_pools_and_of_no_others(accelerator: str, slices: int) -> None:
+    def own(attempt: int) -> tuple[str, str]:
+        return taints(accelerator, slices=slices, attempt=attempt, pods=IN_OWN_POOLS)[-1]
+
+    plan = pod_plan(Golden(accelerator=accelerator, slices=slices, pods=IN_OWN_POOLS))
+    for name in plan.hosts.pools:
+        assert own(attempt=1) == tuple(taint_of(name).values())
+    assert own(attempt=1)[0] == own(attempt=2)[0] and own(attempt=1)[1] != own(attempt=2)[1]
+    assert TAINT not in dict(taints(accelerator, slices=slices))
 
 
 def test_nobody_gets_spot_nodes_unasked_unless_a_queue_chooses() -> None:

@@ -69,6 +69,14 @@ def test_joined_hosts_have_a_pool_for_each_slice_and_single_ones_share_one(
     assert pool_count(resolve(accelerator), slices) == pools
 
 
+def test_the_taint_of_a_pool_names_the_try_by_a_key_of_its_own() -> None:
+    tried = a_try()
+    taints = [pool_names.taint_of(tried.name(index)) for index in (0, 1)]
+    assert taints == [{"key": pool_names.TAINT, "value": tried.pools}] * 2
+    assert pool_names.TAINT not in tried.labels(NOW, NOW)
+    assert pool_names.taint_of(a_try(attempt=3).name(0)) != taints[0]
+
+
 def test_what_the_nodes_of_all_pools_of_a_try_have_in_common_follows_from_their_names() -> None:
     tried = a_try()
     label = pool_names.label_of((tried.name(0), tried.name(1)))
