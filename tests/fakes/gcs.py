@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
-import signal
 import socket
 import subprocess
 import threading
@@ -18,9 +16,9 @@ from typing import Any
 
 import pytest
 from gcs_corrections import Proxy, Request, Trouble
+from serving import end_with_the_tests
 
 _PATIENCE = 20.0
-_PR_SET_PDEATHSIG = 1  # of Linux
 
 # How an answer may be lost, with and without the work being done.
 LOST: list[dict[str, Any]] = [{"code": 0}, {"code": 0, "is_done": True}, {"code": 503}, {"code": 503, "is_done": True}]
@@ -101,7 +99,7 @@ def running(folder: Path) -> Iterator[Gcs]:
     words += ["-external-url", f"http://127.0.0.1:{port}", "-log-level", "error"]
     with (folder / "fake-gcs.log").open("wb") as log:
         command = [str(_server._get_binary_path()), *words]
-        server = subprocess.Popen(command, stdout=log, stderr=log, preexec_fn=_end_with_the_tests)
+        server = subprocess.Popen(command, stdout=log, stderr=log, preexec_fn=end_with_the_tests)
     try:
         _await(server, port)
         with Proxy(port) as proxy:
@@ -115,11 +113,6 @@ def running(folder: Path) -> Iterator[Gcs]:
     finally:
         server.kill()
         server.wait()
-
-
-def _end_with_the_tests() -> None:
-    """In the server's process, before it begins: the kernel kills it when these tests are killed."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _await(server: subprocess.Popen[bytes], port: int) -> None:

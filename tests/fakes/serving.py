@@ -1,7 +1,9 @@
-"""A server of the tests: how it serves in the background, and how it is made to say nothing."""
+"""A server of the tests: how it serves in the background, how it is made to say nothing, how it ends with them."""
 
 from __future__ import annotations
 
+import ctypes
+import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,6 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Self
 
 _LOOK_SECONDS = 0.05  # how often it is looked whether it shall end
+_PR_SET_PDEATHSIG = 1  # of Linux
 
 
 class Serving(ThreadingHTTPServer):
@@ -50,3 +53,8 @@ class Silence:
     def outlast_silence(self) -> None:
         """Until requests are answered."""
         self._may_answer.wait()
+
+
+def end_with_the_tests() -> None:
+    """In a server's process, before it begins: the kernel kills it when these tests are killed."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

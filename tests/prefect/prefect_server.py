@@ -51,6 +51,9 @@ class Server:
         """PATCH: change what is there."""
         self._request("PATCH", path, body)
 
+    def delete(self, path: str) -> None:
+        self._request("DELETE", path, None)
+
     def _request(self, method: str, path: str, body: object) -> Any:
         """Asked again while SQLite is locked by others, as Prefect's own client does."""
 
@@ -121,8 +124,10 @@ IMPATIENT = {
 
 
 @contextmanager
-def running_server(folder: Path, settings: Mapping[str, str] = IMPATIENT) -> Iterator[Server]:
-    """A server of its own: a free port of the loopback, SQLite, its home below `folder`."""
+def running_server(
+    folder: Path, settings: Mapping[str, str] = IMPATIENT, *, database: str | None = None
+) -> Iterator[Server]:
+    """A server of its own: a free port of the loopback, its home below `folder`. database: by default SQLite there."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
@@ -133,6 +138,7 @@ def running_server(folder: Path, settings: Mapping[str, str] = IMPATIENT) -> Ite
         "PREFECT_HOME": str(folder / "prefect"),
         "PREFECT_PROFILES_PATH": str(folder / "profiles.toml"),
         **settings,
+        **({"PREFECT_SERVER_DATABASE_CONNECTION_URL": database} if database else {}),
     }
     command = [*PREFECT, "server", "start", "--host", "127.0.0.1", "--port", port]
     with (
