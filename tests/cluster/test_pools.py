@@ -17,6 +17,8 @@ from objects import TPU_TOLERATION, Namespace, pod
 from prefect_tpu.infra import layout
 from prefect_tpu.infra.backends.base import Attempt, Held
 from prefect_tpu.infra.backends.jobset import JobSetBackend
+from prefect_tpu.infra.backends.jobset_doctor import examine
+from prefect_tpu.infra.backends.jobset_question import Question
 from prefect_tpu.infra.gcp.placement import POOL
 from prefect_tpu.infra.launcher import history
 from prefect_tpu.infra.launcher.waiting import read_waiting
@@ -174,6 +176,33 @@ def test_pods_of_others_wait_though_the_slice_that_was_made_for_a_job_has_room_f
         assert (await asyncio.to_thread(driving.result)).state == "stopped"
         await backend.release(held)
         await backend.forget(handle)
+
+    asyncio.run(run())
+    until(lambda: not google.pools, "the end of the pool")
+
+
+def test_the_doctor_counts_no_slice_that_was_made_for_a_job(
+    google: container.Google,
+    job: Callable[..., Prepared],
+    cluster: Cluster,
+    namespace: str,
+    until: Callable[..., Any],
+) -> None:
+    made = job("owner", "true")
+    attempt = Attempt(job=made.job, number=1, output=made.storage.url)
+
+    async def slices() -> str:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("KUBECONFIG", str(cluster.kubeconfig))
+            found = await examine(Question(namespace=namespace, accelerators=(TWO_HOSTS,)))
+        return next(check.found for check in found if check.name == f"slices of {TWO_HOSTS}")
+
+    async def run() -> None:
+        before, backend = await slices(), JobSetBackend()
+        held = await hold(backend, attempt)
+        await asyncio.to_thread(until, lambda: are_ready(cluster, google), "the nodes of the pool")
+        assert await slices() == before
+        await backend.release(held)
 
     asyncio.run(run())
     until(lambda: not google.pools, "the end of the pool")
