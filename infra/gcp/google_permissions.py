@@ -54,16 +54,16 @@ MAKING_POOLS = GoogleGrant(
 )
 _BUCKET = GoogleRole(role="roles/storage.objectUser", on="bucket", reason="jobs, checkpoints and results lie there")
 
-DRIVER = GoogleAccount(
-    name="prefect-tpu-driver",
-    grants=(REACHING, MAKING_POOLS),
-    roles=(
-        _BUCKET,
-        GoogleRole(role="roles/cloudquotas.viewer", on="project", reason="it is said how many chips there may be"),
-        GoogleRole(role="roles/monitoring.viewer", on="project", reason="it is said how many of them are in use"),
-        GoogleRole(role="roles/iam.serviceAccountUser", on="node account", reason="the nodes of a pool run as it"),
-    ),
+_DRIVING = (
+    _BUCKET,
+    GoogleRole(role="roles/cloudquotas.viewer", on="project", reason="it is said how many chips there may be"),
+    GoogleRole(role="roles/monitoring.viewer", on="project", reason="it is said how many of them are in use"),
+    GoogleRole(role="roles/iam.serviceAccountUser", on="node account", reason="the nodes of a pool run as it"),
 )
+
+DRIVER = GoogleAccount(name="prefect-tpu-driver", grants=(REACHING, MAKING_POOLS), roles=_DRIVING)
+# The same to Google; in the cluster it may keep secrets, which whoever only drives jobs need not.
+WORKER = GoogleAccount(name="prefect-tpu-worker", grants=(REACHING, MAKING_POOLS), roles=_DRIVING)
 HOST = GoogleAccount(name="prefect-tpu-host", roles=(_BUCKET,))
 REAPER = GoogleAccount(name="prefect-tpu-reaper", grants=(REACHING, MAKING_POOLS), roles=(_BUCKET,))
 NODE = GoogleAccount(
@@ -75,4 +75,4 @@ NODE = GoogleAccount(
         GoogleRole(role="roles/artifactregistry.reader", on="project", reason="nodes fetch images"),
     ),
 )
-ACCOUNTS = (DRIVER, HOST, REAPER, NODE)
+ACCOUNTS = (DRIVER, WORKER, HOST, REAPER, NODE)

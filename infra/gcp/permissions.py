@@ -22,6 +22,7 @@ from prefect_tpu.infra.gcp.resources import (
     NODES,
     PODS,
     RESOURCE_FLAVORS,
+    SECRETS,
     SERVICE_ACCOUNTS,
     WORKLOADS,
     Resource,
@@ -85,6 +86,15 @@ QUEUEING = (
 CHECKING = (
     Grant(resource=SERVICE_ACCOUNTS, verbs=("get",), reason="a service account that is not there is named"),
     Grant(resource=LOCAL_QUEUES, verbs=("get",), reason="a queue that is not there is named"),
+)
+# In the same namespace, for whoever runs flows of a work pool and drives their jobs: deployments/gke/worker.yaml. Secrets
+# are neither listed nor read: no more of them is seen than changing one shows.
+WORKING = (
+    Grant(
+        resource=SECRETS,
+        verbs=("create", "patch", "delete"),
+        reason="flows get the server's key from a secret of their own, which goes with the job",
+    ),
 )
 # In the same namespace, for whoever only ends what nobody wants any more: the CronJob of deployments/gke/reaper.yaml.
 REAPING = (

@@ -20,6 +20,8 @@ PATHS = {
     "ClusterRole": ("/apis/rbac.authorization.k8s.io/v1", "clusterroles"),
     "ClusterRoleBinding": ("/apis/rbac.authorization.k8s.io/v1", "clusterrolebindings"),
     "CronJob": ("/apis/batch/v1", "cronjobs"),
+    "Deployment": ("/apis/apps/v1", "deployments"),
+    "PodDisruptionBudget": ("/apis/policy/v1", "poddisruptionbudgets"),
     "ResourceFlavor": ("/apis/kueue.x-k8s.io/v1beta2", "resourceflavors"),
     "ClusterQueue": ("/apis/kueue.x-k8s.io/v1beta2", "clusterqueues"),
     "LocalQueue": ("/apis/kueue.x-k8s.io/v1beta2", "localqueues"),

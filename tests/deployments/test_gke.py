@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from prefect.settings.models.worker import WorkerWebserverSettings
 from typer.main import get_command
 
 from prefect_tpu import __version__
@@ -15,9 +16,9 @@ from prefect_tpu.flows.cli import app
 from prefect_tpu.infra.accelerator_table import GENERATIONS
 from prefect_tpu.infra.gcp import permissions
 from prefect_tpu.infra.gcp.clusters import ClusterName
-from prefect_tpu.infra.gcp.google_permissions import ACCOUNTS, DRIVER, NODE
+from prefect_tpu.infra.gcp.google_permissions import ACCOUNTS, DRIVER, NODE, WORKER
 from prefect_tpu.infra.gcp.machine_resources import _MACHINES as MACHINES
-from prefect_tpu.infra.gcp.permissions import REAPING
+from prefect_tpu.infra.gcp.permissions import REAPING, WORKING
 
 ROOT = Path(__file__).parents[2]
 GKE = ROOT / "deployments/gke"
@@ -29,10 +30,10 @@ def documents(file: str) -> list[Object]:
     return list(yaml.safe_load_all((GKE / file).read_text()))
 
 
-def resources() -> Iterator[tuple[str, Object]]:
-    for file in documents("kustomization.yaml")[0]["resources"]:
-        for document in documents(file):
-            yield file, document
+def resources() -> Iterator[Object]:
+    """All but the queues: what the kustomization applies, then the worker."""
+    for file in (*documents("kustomization.yaml")[0]["resources"], "worker.yaml"):
+        yield from documents(file)
 
 
 def named(file: str, kind: str, name: str = "prefect-tpu-reaper") -> Object:
@@ -54,12 +55,12 @@ def test_every_file_is_applied_by_the_kustomization_or_says_how_it_is() -> None:
     (told,) = documents("kustomization.yaml")
     listed = {*told["resources"], *(patch["path"] for patch in told["patches"]), "kustomization.yaml"}
     alone = {path.name for path in GKE.glob("*.yaml")} - listed
-    assert alone == {"kueue.yaml"}
-    assert "kubectl apply -f deployments/gke/kueue.yaml" in (GKE / "kueue.yaml").read_text()
+    assert alone == {"kueue.yaml", "worker.yaml"}
+    assert all(f"kubectl apply -f deployments/gke/{name}" in (GKE / name).read_text() for name in alone)
 
 
 def test_no_object_stands_twice() -> None:
-    names = [(one["kind"], one["metadata"]["name"]) for _, one in resources()]
+    names = [(one["kind"], one["metadata"]["name"]) for one in resources()]
     assert len(names) == len(set(names))
 
 
@@ -67,31 +68,37 @@ def test_the_namespace_is_one() -> None:
     (told,) = documents("kustomization.yaml")
     namespace = documents("namespace.yaml")[0]["metadata"]["name"]
     found = {told["namespace"], documents("kueue.yaml")[-1]["metadata"]["namespace"]}
-    for _, document in resources():
+    for document in resources():
         found |= {one["namespace"] for one in document.get("subjects", []) if "namespace" in one}
+        found |= {document["metadata"]["namespace"]} if "namespace" in document["metadata"] else set()
     (queue,) = (one for one in documents("kueue.yaml") if one["kind"] == "ClusterQueue")
     found |= set(queue["spec"]["namespaceSelector"]["matchLabels"].values())
     assert found == {namespace}
 
 
 def test_accounts_are_those_of_the_table_under_the_same_name_here_and_at_google() -> None:
-    patched = {one["metadata"]["name"]: one["metadata"]["annotations"] for one in documents("workload-identity.yaml")}
-    made = {one["metadata"]["name"] for _, one in resources() if one["kind"] == "ServiceAccount"}
-    assert made == set(patched) == {one.name for one in ACCOUNTS} - {NODE.name}
-    for name, said in patched.items():
+    accounts = [one for one in resources() if one["kind"] == "ServiceAccount"]
+    told = [*documents("workload-identity.yaml"), *(one for one in accounts if "annotations" in one["metadata"])]
+    said_of = {one["metadata"]["name"]: one["metadata"]["annotations"] for one in told}
+    assert {one["metadata"]["name"] for one in accounts} == set(said_of) == {one.name for one in ACCOUNTS} - {NODE.name}
+    for name, said in said_of.items():
         assert said == {"iam.gke.io/gcp-service-account": f"{name}@my-project.iam.gserviceaccount.com"}
 
 
 def test_roles_are_bound_to_the_account_by_both_of_its_names() -> None:
     bound: dict[str, set[str]] = {}
-    for _, one in resources():
+    for one in resources():
         if "roleRef" in one:
             bound.setdefault(one["roleRef"]["name"], set()).update(subject["name"] for subject in one["subjects"])
-    at_google = "@my-project.iam.gserviceaccount.com"
+    driver, worker, reaper = (
+        {name, f"{name}@my-project.iam.gserviceaccount.com"}
+        for name in ("prefect-tpu-driver", "prefect-tpu-worker", "prefect-tpu-reaper")
+    )
     assert bound == {
-        "prefect-tpu-driver": {"prefect-tpu-driver", f"prefect-tpu-driver{at_google}"},
-        "prefect-tpu-viewer": {"prefect-tpu-driver", f"prefect-tpu-driver{at_google}"},
-        "prefect-tpu-reaper": {"prefect-tpu-reaper", f"prefect-tpu-reaper{at_google}"},
+        "prefect-tpu-driver": driver | worker,
+        "prefect-tpu-viewer": driver | worker,
+        "prefect-tpu-worker": worker,
+        "prefect-tpu-reaper": reaper,
     }
 
 
@@ -137,6 +144,74 @@ def test_the_reaper_s_command_is_one_of_ours() -> None:
 
 def test_the_reaper_s_image_is_of_this_version() -> None:
     assert pod()["containers"][0]["image"].endswith(f"/launcher:{__version__}")
+
+
+def test_the_worker_s_role_is_the_table_s() -> None:
+    assert named("worker.yaml", "Role", WORKER.name)["rules"] == permissions.rules(WORKING)
+    text = (GKE / "worker.yaml").read_text()
+    assert all(f"# {grant.reason}\n" in text for grant in WORKING)
+
+
+def workers() -> Object:
+    found: Object = named("worker.yaml", "Deployment", WORKER.name)["spec"]
+    return found
+
+
+def worker() -> Object:
+    (found,) = workers()["template"]["spec"]["containers"]
+    return dict(found)
+
+
+def test_two_workers_of_which_one_may_be_away() -> None:
+    (label,) = workers()["template"]["metadata"]["labels"].items()
+    budget = named("worker.yaml", "PodDisruptionBudget", WORKER.name)["spec"]
+    chosen = [workers()["selector"], budget["selector"]]
+    chosen += [one["labelSelector"] for one in workers()["template"]["spec"]["topologySpreadConstraints"]]
+    assert all(one == {"matchLabels": dict([label])} for one in chosen)
+    assert workers()["replicas"] == 2 and budget["maxUnavailable"] == 1
+    assert workers()["strategy"]["rollingUpdate"]["maxUnavailable"] == 0
+
+
+def test_the_worker_s_pod_may_as_little_as_the_reaper_s() -> None:
+    spec, own = workers()["template"]["spec"], pod()
+    assert spec["securityContext"] == own["securityContext"]
+    assert worker()["securityContext"] == own["containers"][0]["securityContext"]
+    assert worker()["image"] == own["containers"][0]["image"]
+    (folder,) = (one["mountPath"] for one in worker()["volumeMounts"])
+    written = {
+        one["name"]: one["value"] for one in worker()["env"] if one["name"] in ("HOME", "PREFECT_HOME", "TMPDIR")
+    }
+    assert len(written) == 3 and all(f"{value}/".startswith(f"{folder}/") for value in written.values())
+
+
+def test_the_worker_s_command_is_one_of_prefect_s_for_our_type() -> None:
+    program, group, name, *words = worker()["command"]
+    assert (program, group, name) == ("prefect", "worker", "start")
+    given = dict(zip(words[:-1:2], words[1:-1:2], strict=True))
+    assert given == {"--type": "tpu-slice", "--pool": "tpu", "--name": "$(POD_NAME)"}
+    assert words[-1] == "--with-healthcheck"
+
+
+def test_the_worker_is_asked_how_it_is_where_it_answers() -> None:
+    settings = WorkerWebserverSettings()
+    (port,) = worker()["ports"]
+    assert port["containerPort"] == settings.port
+    for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+        assert worker()[probe]["httpGet"] == {"path": "/health", "port": port["name"]}
+    (host,) = (one["valueFrom"] for one in worker()["env"] if one["name"] == "PREFECT_WORKER_WEBSERVER_HOST")
+    assert host == {"fieldRef": {"fieldPath": "status.podIP"}}
+
+
+def test_the_worker_learns_of_its_server_from_a_secret_alone() -> None:
+    told = {one["name"]: one for one in worker()["env"] if one["name"].startswith("PREFECT_API_")}
+    refs = {name: one["valueFrom"]["secretKeyRef"] for name, one in told.items()}
+    assert {name: (one["key"], one.get("optional", False)) for name, one in refs.items()} == {
+        "PREFECT_API_URL": ("url", False),
+        "PREFECT_API_KEY": ("key", True),
+        "PREFECT_API_AUTH_STRING": ("auth-string", True),
+    }
+    (secret,) = {one["name"] for one in refs.values()}
+    assert f"create secret generic {secret} --from-literal=url=" in (GKE / "worker.yaml").read_text()
 
 
 def flavors() -> dict[str, Object]:

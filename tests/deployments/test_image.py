@@ -71,7 +71,7 @@ def test_the_linter_would_find_something() -> None:
     assert "DL3013" in hadolint("FROM python:3.12\nRUN pip install --no-cache-dir jax\n")
 
 
-@pytest.mark.parametrize("target", ["program", "launcher"])
+@pytest.mark.parametrize("target", ["program", "flow", "launcher"])
 def test_what_is_shipped_has_no_tools_of_its_making(target: str) -> None:
     (_, base), *rest = stages()[target]
     assert base == f"base AS {target}"
@@ -81,11 +81,12 @@ def test_what_is_shipped_has_no_tools_of_its_making(target: str) -> None:
 
 def test_versions_are_those_that_this_package_takes() -> None:
     wanted = {one.name: one.specifier for one in map(Requirement, PROJECT["dependencies"])}
-    for stage in ("program-packages", "launcher-packages"):
+    for stage in ("program-packages", "flow-packages", "launcher-packages"):
         for name, version in pinned(stage).items():
             assert version in wanted.get(name, SpecifierSet()), f"{name} {version}"
     assert f"{arguments()['PYTHON']}.0" in SpecifierSet(PROJECT["requires-python"])
     assert set(pinned("launcher-packages")) >= {"prefect", "jax"}
+    assert stages()["flow-packages"][0] == ("FROM", "program-packages AS flow-packages") and pinned("flow-packages")
 
 
 def test_programs_get_what_the_pods_of_our_tests_have() -> None:
@@ -94,6 +95,7 @@ def test_programs_get_what_the_pods_of_our_tests_have() -> None:
 
 
 def test_the_launcher_runs_as_the_user_that_the_reaper_asks_for() -> None:
+    # and the worker: tests/deployments/test_gke.py
     manifests: list[dict[str, Any]] = list(yaml.safe_load_all((ROOT / "deployments/gke/reaper.yaml").read_text()))
     (cron,) = (one for one in manifests if one["kind"] == "CronJob")
     asked = cron["spec"]["jobTemplate"]["spec"]["template"]["spec"]["securityContext"]
@@ -102,7 +104,8 @@ def test_the_launcher_runs_as_the_user_that_the_reaper_asks_for() -> None:
 
 def test_tags_are_of_these_versions() -> None:
     text = DOCKERFILE.read_text()
-    assert f"/launcher:{__version__} " in text and f"/program:jax-{arguments()['JAX']} " in text
+    assert f"/launcher:{__version__} " in text
+    assert all(f"/{name}:jax-{arguments()['JAX']} " in text for name in ("program", "flow"))
 
 
 def test_nothing_asks_for_a_secret() -> None:

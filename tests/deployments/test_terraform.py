@@ -14,7 +14,7 @@ import pytest
 
 from prefect_tpu.infra.accelerators import resolve
 from prefect_tpu.infra.gcp.clusters import ClusterName, GkeCluster
-from prefect_tpu.infra.gcp.google_permissions import ACCOUNTS, DRIVER, NODE, REAPER, GoogleAccount, Place
+from prefect_tpu.infra.gcp.google_permissions import ACCOUNTS, DRIVER, NODE, REAPER, WORKER, GoogleAccount, Place
 
 FOLDER = Path(__file__).parents[2] / "deployments/gke/terraform"
 V6E = {"machine_type": "ct6e-standard-4t", "topology": "4x4"}
@@ -52,7 +52,7 @@ def test_a_word_that_google_s_provider_does_not_know_is_refused(terraform: Any, 
 def test_accounts_may_do_what_the_table_says_and_no_more(made: Any) -> None:
     assert {one["account_id"] for one in made.of("google_service_account")} == {account.name for account in ACCOUNTS}
     (role,) = made.of("google_project_iam_custom_role")
-    assert DRIVER.permissions == REAPER.permissions, "one role serves both"
+    assert DRIVER.permissions == WORKER.permissions == REAPER.permissions, "one role serves all"
     assert sorted(role["permissions"]) == sorted(DRIVER.permissions)
     given = {("project", one["role"], one["member"]) for one in made.of("google_project_iam_member")}
     given |= {("bucket", one["role"], one["member"]) for one in made.of("google_storage_bucket_iam_member")}

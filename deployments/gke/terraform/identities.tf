@@ -1,4 +1,4 @@
-# Who may do what in Google Cloud: an account for each of four parts, with no more than it needs. The same table stands
+# Who may do what in Google Cloud: an account for each of five parts, with no more than it needs. The same table stands
 # in infra/gcp/google_permissions.py, and a test compares them. What they may do in the cluster itself is in rbac.yaml.
 
 locals {
@@ -13,16 +13,20 @@ locals {
   ]
 
   accounts = {
-    prefect-tpu-driver = "Drives jobs: a worker of Prefect, a pipeline, a person"
+    prefect-tpu-driver = "Drives jobs: a pipeline, a person, a worker of Prefect"
+    prefect-tpu-worker = "Runs flows of a work pool: worker.yaml"
     prefect-tpu-host   = "Programs of jobs"
     prefect-tpu-reaper = "Ends what nobody wants any more"
     prefect-tpu-node   = "The nodes themselves"
   }
-  in_cluster = ["prefect-tpu-driver", "prefect-tpu-host", "prefect-tpu-reaper"]
-  with_pools = ["prefect-tpu-driver", "prefect-tpu-reaper"]
+  in_cluster = ["prefect-tpu-driver", "prefect-tpu-worker", "prefect-tpu-host", "prefect-tpu-reaper"]
+  with_pools = ["prefect-tpu-driver", "prefect-tpu-worker", "prefect-tpu-reaper"]
+  driving    = ["prefect-tpu-driver", "prefect-tpu-worker"]
 
+  looking = ["roles/cloudquotas.viewer", "roles/monitoring.viewer"] # how many chips there are, and in use
   project_roles = {
-    prefect-tpu-driver = ["roles/cloudquotas.viewer", "roles/monitoring.viewer"] # how many chips there are, and in use
+    prefect-tpu-driver = local.looking
+    prefect-tpu-worker = local.looking
     prefect-tpu-node   = ["roles/container.defaultNodeServiceAccount", "roles/artifactregistry.reader"]
   }
   project_members = {
@@ -62,7 +66,7 @@ resource "google_project_iam_member" "role" {
   member   = google_service_account.account[each.value.account].member
 }
 
-# Jobs, checkpoints and results: all three write there.
+# Jobs, checkpoints and results: all of them write there.
 resource "google_storage_bucket_iam_member" "jobs" {
   for_each = toset(local.in_cluster)
   bucket   = google_storage_bucket.jobs.name
@@ -72,9 +76,10 @@ resource "google_storage_bucket_iam_member" "jobs" {
 
 # The nodes of a pool run as this account; whoever makes the pool must be allowed to give it to them.
 resource "google_service_account_iam_member" "gives_nodes" {
+  for_each           = toset(local.driving)
   service_account_id = google_service_account.account["prefect-tpu-node"].name
   role               = "roles/iam.serviceAccountUser"
-  member             = google_service_account.account["prefect-tpu-driver"].member
+  member             = google_service_account.account[each.key].member
 }
 
 # Accounts of the cluster's namespace are these to Google: workload-identity.yaml says the same from the other side.

@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from prefect_tpu.infra.gcp import permissions
-from prefect_tpu.infra.gcp.permissions import CHECKING, DRIVING, LOOKING, QUEUEING
+from prefect_tpu.infra.gcp.permissions import CHECKING, DRIVING, LOOKING, QUEUEING, REAPING, WORKING
 
 DEPLOYMENTS = Path(__file__).parents[3] / "deployments/gke"
 
@@ -44,7 +44,8 @@ def test_each_rule_stands_in_the_manifest_with_its_reason() -> None:
 
 def test_what_is_only_looked_at_is_never_changed_and_secrets_are_never_read() -> None:
     assert all(verb in ("get", "list", "watch") for grant in LOOKING + CHECKING for verb in grant.verbs)
-    assert all(grant.resource.plural != "secrets" for grant in DRIVING + QUEUEING + CHECKING + LOOKING)
+    assert all(grant.resource.plural != "secrets" for grant in DRIVING + QUEUEING + CHECKING + LOOKING + REAPING)
+    assert not {"get", "list", "watch"} & {verb for grant in WORKING for verb in grant.verbs}
 
 
 def test_a_permission_is_written_as_kubectl_says_it() -> None:
