@@ -87,7 +87,7 @@ CHECKING = (
     Grant(resource=SERVICE_ACCOUNTS, verbs=("get",), reason="a service account that is not there is named"),
     Grant(resource=LOCAL_QUEUES, verbs=("get",), reason="a queue that is not there is named"),
 )
-# In the same namespace, for whoever runs flows of a work pool beside driving: the worker of deployments/gke/worker.yaml.
+# In the same namespace, for whoever runs flows of a work pool beside driving: as deployments/gke/worker.yaml does.
 # Secrets are neither listed nor read: no more of them is seen than changing one shows.
 WORKING = (
     Grant(
