@@ -47,6 +47,7 @@ class Env:
     ATTEMPT = "PREFECT_TPU_ATTEMPT"  # "<output>/<job>/<n>": marks its processes; others' plans are refused
     SLICE = "PREFECT_TPU_SLICE"  # of a pod: which slice; its number there is Kubernetes' JOB_COMPLETION_INDEX
     TERMINATION_LOG = "PREFECT_TPU_TERMINATION_LOG"  # where a pod leaves its record, if not at /dev/termination-log
+    REGION_KEY = "PREFECT_TPU_REGION_KEY"  # of a flow's job: by which the leader and the other hosts know each other
     OUTPUT = "PREFECT_TPU_OUTPUT"  # folder of all jobs where none is named
     SLICES = "PREFECT_TPU_LOCAL_SLICES"  # how many slices this machine lends at once
     MAX_HOSTS = "PREFECT_TPU_LOCAL_MAX_HOSTS"  # how many hosts a slice of this machine may have

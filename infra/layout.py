@@ -16,6 +16,7 @@ STOP = "stop.json"  # somebody wants the job stopped
 LEASE = "lease"  # who drives the job, renewed while they do
 RESULT = "result.json"  # how the job ended
 ASKED_BY = "asked_by.json"  # the Prefect flow run that is to know how it goes; replaced by whoever asks again
+REGION_KEY = "region-key"  # on this machine's disk only: for its owner alone, and made once in the job's life
 WAITING = "waiting.json"  # what it waits for; replaced while it lasts, removed when it ends
 ATTEMPTS = "attempts"
 CHECKPOINTS = "checkpoints"
