@@ -5,6 +5,8 @@ Any process may do this at any time; whoever comes second adopts what it finds.
 
 from __future__ import annotations
 
+import time
+
 from anyio.abc import TaskGroup
 
 from prefect_tpu.infra.backends.base import Backend
@@ -23,6 +25,7 @@ from prefect_tpu.infra.launcher.actions import (
     TellToLeave,
     Watch,
 )
+from prefect_tpu.infra.launcher.handed_back import HandedBack, handed_back
 from prefect_tpu.infra.launcher.news import Announcer, Listener, nobody
 from prefect_tpu.infra.launcher.performing import Performer
 from prefect_tpu.infra.launcher.stop_question import AsksToStop, StopQuestion, never_stops
@@ -48,7 +51,7 @@ class JobDriver:
         self._hands = Performer(job, storage, backend, self._tell, tasks)
         self._stop_question = StopQuestion(asks_to_stop, tasks)
         self._wrote_stop = False
-        self._successor: str | None = None
+        self.successor: str | None = None  # who drives the job now, where this process had to give way
 
     async def next_attempt(self) -> int | None:
         """The attempt to carry out next, after its back-off; None once the job has its end."""
@@ -119,16 +122,20 @@ class JobDriver:
 
     def give_way(self, successor: str) -> None:
         """Another process drives the job now: whoever waits for this one hears it at its next look."""
-        self._successor = successor
+        self.successor = successor
 
     async def end_if_stopped(self) -> None:
         """Write the end of a job that was asked to stop and has nothing left to wait for."""
-        if not self._hands.is_leaving and self._successor is None and history.is_stop_asked(self.storage):
+        if not self._hands.is_leaving and self.successor is None and history.is_stop_asked(self.storage):
             await self.next_attempt()
 
     async def let_go(self) -> None:
         """Give back what is still held or asked for; nothing is touched while its hosts live, or that is another's."""
-        await self._hands.slice.give_up(is_ours=self._successor is None)
+        await self._hands.slice.give_up(is_ours=self.successor is None)
+
+    async def handed_back(self) -> HandedBack | None:
+        """What somebody else is to know before the next attempt; None where none is due after a failed one."""
+        return handed_back(self.job, await self._hands.look_anew(), time.time())
 
     @property
     def is_following(self) -> bool:
@@ -145,9 +152,9 @@ class JobDriver:
         return history.read_result(self.storage)
 
     async def _look(self) -> Action:
-        if self._successor is not None:
+        if self.successor is not None:
             raise PlatformError(
-                f"Job {self.job.name!r} is driven by {self._successor} now: this process stood still for too long."
+                f"Job {self.job.name!r} is driven by {self.successor} now: this process stood still for too long."
                 " Run the same name again to follow it."
             )
         written = await self._hands.look()

@@ -7,7 +7,6 @@ that waits, so a listener may use what belongs to that thread.
 
 from __future__ import annotations
 
-import logging
 import queue
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -16,24 +15,19 @@ from contextlib import ExitStack, asynccontextmanager, contextmanager
 from typing import Any, TypeVar
 
 import anyio
-import anyio.to_thread
 from anyio.abc import TaskGroup
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from prefect_tpu.infra.backends import open_backend
-from prefect_tpu.infra.errors import PrefectTpuError
 from prefect_tpu.infra.job import AttemptSummary, JobResult, SliceJob
 from prefect_tpu.infra.launcher import history
 from prefect_tpu.infra.launcher.driver import JobDriver
-from prefect_tpu.infra.launcher.lease import RENEW_SECONDS, Lease
-from prefect_tpu.infra.launcher.moved import end_moved
+from prefect_tpu.infra.launcher.lease import Lease
 from prefect_tpu.infra.launcher.news import Listener, News, nobody
 from prefect_tpu.infra.launcher.stop_question import AsksToStop, never_stops
-from prefect_tpu.infra.state import JobState
+from prefect_tpu.infra.launcher.turn import turn, wait_for_turn
 from prefect_tpu.infra.storage import open_storage
 
-log = logging.getLogger(__name__)
-FOLLOW_SECONDS = 0.5
 T = TypeVar("T")
 
 
@@ -132,11 +126,11 @@ def driving(
         driver = JobDriver(job, storage, backend, driven.tell, asks_to_stop, tasks=tasks)
         with ExitStack() as last:  # in reverse order, each whatever becomes of the others
             last.callback(lease.give_up)
-            driven._call(lambda: _enter(lease, driver, driven.tell, goes_on))
+            driven._call(lambda: wait_for_turn(lease, driver, driven.tell, goes_on=goes_on))
             driven._driver = driver
-            last.callback(portal.call, driver.let_go)
-            last.callback(portal.start_task_soon(_keep_renewing, lease, driver).cancel)
-            last.callback(portal.call, driver.end_if_stopped)
+            ours = portal.wrap_async_context_manager(turn(lease, driver, tasks))
+            ours.__enter__()
+            last.callback(ours.__exit__, None, None, None)  # it never sees the caller's exception either
             yield driven
 
 
@@ -156,50 +150,6 @@ async def _task_group() -> AsyncIterator[TaskGroup]:
     async with anyio.create_task_group() as tasks:
         yield tasks
         tasks.cancel_scope.cancel()
-
-
-async def _enter(lease: Lease, driver: JobDriver, tell: Listener, goes_on: bool) -> None:
-    """Wait until the lease is ours or the job has its end; begin a new round of one that had ended badly.
-
-    A wish to stop whose driver is gone is obeyed first: whoever runs the job again wants it to go on after that.
-    Who waits may ask for a stop too: whoever drives obeys.
-    """
-    before = driver.result
-    told = False
-    while (holder := lease.take()) is not None:
-        if (end := driver.result) is not None and (end != before or end.state == JobState.SUCCEEDED or not goes_on):
-            return
-        if not told:
-            text = f"driven by {holder}; waiting for it"
-            tell(News(job=driver.job.name, state=JobState.QUEUED, attempt=0, text=text))
-            told = True
-        await driver.hear_wishes()
-        await anyio.sleep(max(FOLLOW_SECONDS, driver.look_seconds))
-    end_moved(driver.storage)
-    if not goes_on:
-        return
-    if not told and before is None and history.is_stop_asked(driver.storage):
-        await driver.end_old_stop()
-        before = driver.result
-    if before is not None and driver.result == before:  # an end that came while we waited is the one to report
-        history.begin_round(driver.storage, driver.job)
-    elif driver.result is None:  # another process may have begun a round since, with other settings
-        history.check_stored(driver.storage, driver.job)
-
-
-async def _keep_renewing(lease: Lease, driver: JobDriver) -> None:
-    """Until somebody else took over, because this process stood still for too long: then it gives way."""
-    while True:
-        await anyio.sleep(RENEW_SECONDS)
-        try:
-            if (successor := await anyio.to_thread.run_sync(lease.successor)) is not None:
-                driver.give_way(str(successor))
-                return
-            if not await anyio.to_thread.run_sync(history.is_there, driver.storage):  # a lease would make it again
-                return
-            await anyio.to_thread.run_sync(lease.renew)
-        except PrefectTpuError as exc:
-            log.warning("The lease could not be renewed: %s", exc)
 
 
 def drive_to_end(driven: Driving) -> JobResult:

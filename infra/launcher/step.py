@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from prefect_tpu.infra.errors import Failure, FailureKind
+from prefect_tpu.infra.job import SliceJob
 from prefect_tpu.infra.launcher.actions import (
     Action,
     Attach,
@@ -168,17 +169,20 @@ def _after_end(view: View) -> Action:
         return Finish(state=JobState.STOPPED, failure=cause)
     if _in_vain(view) and _has_untried_offer(view):
         return _begin(view)  # at once, whatever the budget: nothing of the attempt's own went wrong
-    job = view.job
-    budget = restarts.Budget(
-        max_preemptions=job.max_preemptions, max_failures=job.max_failures, provision_timeout=job.provision_timeout
-    )
-    decision = restarts.after(view.ended, budget)
+    decision = restarts.after(view.ended, budget_of(view.job))
     if isinstance(decision, restarts.GiveUp):
         return Finish(state=JobState.FAILED, failure=_of_all(view, cause))
     if _has_rested_offer(view):
         return _begin(view)
     left = decision.wait_seconds - view.since_last_end
     return BackOff(seconds=left, reason=decision.reason) if left > 0 else _begin(view)
+
+
+def budget_of(job: SliceJob) -> restarts.Budget:
+    """How much a job allows to go wrong before it is given up."""
+    return restarts.Budget(
+        max_preemptions=job.max_preemptions, max_failures=job.max_failures, provision_timeout=job.provision_timeout
+    )
 
 
 def _begin(view: View) -> Action:

@@ -1,0 +1,239 @@
+"""Which jobs does this process drive, all in one event loop? Many drivers, each with its lease.
+
+The worker of a `tpu-slice` pool has one. Who drives one job for somebody that waits uses `driving`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import anyio
+import anyio.to_thread
+from anyio.abc import TaskGroup
+
+from prefect_tpu.infra.backends import open_backend
+from prefect_tpu.infra.backends.base import Backend
+from prefect_tpu.infra.errors import NoSuchJob, PlatformError
+from prefect_tpu.infra.job import JobResult
+from prefect_tpu.infra.launcher import history
+from prefect_tpu.infra.launcher.driver import JobDriver
+from prefect_tpu.infra.launcher.handed_back import HandedBack
+from prefect_tpu.infra.launcher.lease import Lease
+from prefect_tpu.infra.launcher.news import Listener, nobody
+from prefect_tpu.infra.launcher.turn import turn, wait_for_turn
+from prefect_tpu.infra.storage import Storage, open_storage
+
+LEAVE_SECONDS = 10.0  # for what is given back when a drive ends early
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """The job has its end, which this drive or another process wrote."""
+
+    result: JobResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lost:
+    """Somebody else drives the job now, because this process stood still for too long."""
+
+    holder: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Broken:
+    """The drive cannot go on; the job has no end. Started again it begins where it was."""
+
+    error: Exception
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """The fleet let go of it; its hosts run on."""
+
+
+Outcome = Ended | HandedBack | Lost | Broken | Left
+
+
+class Drive:
+    """One job in this process's hands, or soon.
+
+    folder: the job's, as `start` was given it.
+    ended: set when the drive is over, and its lease given up.
+    outcome: how it was; None before.
+    """
+
+    def __init__(self, folder: str, listen: Listener) -> None:
+        self.folder, self.listen = folder, listen
+        self.ended = anyio.Event()
+        self.outcome: Outcome | None = None
+        self._is_driving = False
+        self._scope = anyio.CancelScope()
+
+    @property
+    def is_driving(self) -> bool:
+        """Whether the job's lease is ours; before that the drive waits for whoever has it."""
+        return self._is_driving
+
+
+class Fleet:
+    """The jobs that one process drives.
+
+    Args:
+        tasks: what the drives run in. None of them ever raises into it.
+        clock: seconds, by which leases of others are seen to lapse.
+        backends: a backend's name → the backend.
+    """
+
+    def __init__(
+        self,
+        tasks: TaskGroup,
+        clock: Callable[[], float] = time.monotonic,
+        backends: Callable[[str], Backend] = open_backend,
+    ) -> None:
+        self._tasks, self._clock, self._backends = tasks, clock, backends
+        self._drives: dict[str, Drive] = {}
+        self._deeds: dict[str, anyio.Lock] = {}
+        self._has_left = False
+
+    @property
+    def drives(self) -> Mapping[str, Drive]:
+        """Folder → its drive, of all that are not over, also those that wait for their turn."""
+        return MappingProxyType(self._drives)
+
+    def start(
+        self, folder: str, listen: Listener = nobody, *, hands_back: bool = False, goes_on: bool = False
+    ) -> Drive:
+        """Begin to drive the job of this folder once nobody else does. Returns at once.
+
+        Started again while its drive is not over, that one is returned as it is.
+
+        Args:
+            folder: the job's, as a URL or a path.
+            listen: hears all news, in the event loop, so it must not block.
+            hands_back: the drive is over, as `HandedBack`, when an attempt that had a slice has ended with a failure
+                after which another may follow. One that is started while that other one is not due yet waits for the
+                rest of the time and begins it: whoever starts it has done what was to be done in between.
+            goes_on: a job that has failed or was stopped begins a new round; else every end is the end.
+        """
+        if (drive := self._drives.get(folder)) is None:
+            drive = self._drives[folder] = Drive(folder, listen)
+            self._tasks.start_soon(self._carry_out, drive, hands_back, goes_on)
+        return drive
+
+    @asynccontextmanager
+    async def hold(self, folder: str) -> AsyncIterator[Storage | None]:
+        """The job's lease, for a deed of some seconds, without driving; None where somebody else has it.
+
+        Where this process drives the job it is held already; the drive keeps its lease until the deed is done, so
+        never wait for the end of a drive inside.
+        """
+        storage = open_storage(folder)
+        async with self._deed(folder):
+            drive = self._drives.get(folder)
+            if drive is not None and drive.is_driving:
+                yield storage
+                return
+            lease = Lease(storage, self._clock)
+            try:
+                is_ours = await anyio.to_thread.run_sync(lease.take) is None
+                yield storage if is_ours else None
+            finally:
+                with anyio.move_on_after(LEAVE_SECONDS, shield=True):
+                    await anyio.to_thread.run_sync(lease.give_up)
+
+    async def leave(self) -> None:
+        """Let go of all jobs: hosts run on, and whoever comes next adopts them. Nothing can be started after that."""
+        self._has_left = True
+        left = list(self._drives.values())
+        for drive in left:
+            drive._scope.cancel()
+        for drive in left:
+            await drive.ended.wait()
+
+    @asynccontextmanager
+    async def _deed(self, folder: str) -> AsyncIterator[None]:
+        """Of deeds on one job one at a time; taking and giving up its lease are such."""
+        lock = self._deeds.setdefault(folder, anyio.Lock())
+        try:
+            async with lock:
+                yield
+        finally:
+            if not lock.statistics().tasks_waiting and not lock.locked():
+                self._deeds.pop(folder, None)
+
+    async def _carry_out(self, drive: Drive, hands_back: bool, goes_on: bool) -> None:
+        try:
+            with drive._scope:
+                if not self._has_left:
+                    drive.outcome = await self._drive(drive, hands_back, goes_on)
+        except Exception as exc:
+            drive.outcome = Broken(error=_first(exc))
+        finally:
+            drive._is_driving = False
+            drive.outcome = drive.outcome or Left()
+            self._drives.pop(drive.folder, None)
+            drive.ended.set()
+
+    async def _drive(self, drive: Drive, hands_back: bool, goes_on: bool) -> Outcome:
+        """Until the drive is over. What runs beside it ends with it."""
+        storage = open_storage(drive.folder)
+        job = await anyio.to_thread.run_sync(history.read_job, storage)
+        if job is None:
+            raise NoSuchJob(f"There is no job in {storage.url}: it was moved or deleted.")
+        lease = Lease(storage, self._clock)
+        async with anyio.create_task_group() as crew:
+            driver = JobDriver(job, storage, self._backends(job.backend), drive.listen, tasks=crew)
+            try:
+                if await wait_for_turn(lease, driver, drive.listen, goes_on=goes_on) is None:
+                    drive._is_driving = True
+                    outcome = await self._in_turn(lease, driver, crew, hands_back)
+                else:
+                    outcome = _end_of(await anyio.to_thread.run_sync(history.read_result, storage))
+            finally:
+                with anyio.move_on_after(LEAVE_SECONDS, shield=True):
+                    async with self._deed(drive.folder):
+                        drive._is_driving = False
+                        await anyio.to_thread.run_sync(lease.give_up)
+            crew.cancel_scope.cancel()
+        return outcome
+
+    async def _in_turn(self, lease: Lease, driver: JobDriver, crew: TaskGroup, hands_back: bool) -> Outcome:
+        async with turn(lease, driver, crew):
+            try:
+                back = await _attempts(driver, hands_back)
+            except PlatformError:
+                if driver.successor is None:
+                    raise
+                return Lost(holder=driver.successor)
+        return back or _end_of(await anyio.to_thread.run_sync(history.read_result, driver.storage))
+
+
+async def _attempts(driver: JobDriver, hands_back: bool) -> HandedBack | None:
+    """One after the other, until the job has its end or is handed back."""
+    while await driver.next_attempt() is not None:
+        await driver.provision()
+        try:
+            ended = await driver.launch()
+        finally:
+            await driver.release()
+        if hands_back and ended is not None and (back := await driver.handed_back()) is not None:
+            return back
+    return None
+
+
+def _end_of(result: JobResult | None) -> Ended:
+    if result is None:
+        raise PlatformError("The job's end was deleted while it was read: start it again.")
+    return Ended(result=result)
+
+
+def _first(exc: Exception) -> Exception:
+    """The error itself, where what runs beside a drive raised it."""
+    while isinstance(exc, ExceptionGroup):
+        exc = exc.exceptions[0]
+    return exc
