@@ -1,4 +1,7 @@
-"""What deployments/gke ships, applied as `kubectl apply -k` applies it, in a namespace of this control plane."""
+"""What deployments/gke ships, applied as `kubectl apply -k` applies it, in a namespace of this control plane.
+
+And what it lets whom do.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,11 @@ from typing import Any
 import yaml
 from cluster import CLONE, Cluster
 
+from prefect_tpu.infra.gcp.permissions import Grant
+
 GKE = CLONE / "deployments/gke"
 NAMESPACE = "ml"  # that the files name
+GOOGLE = "prefect-tpu-{}@my-project.iam.gserviceaccount.com"
 PATHS = {
     "Namespace": ("/api/v1", "namespaces"),
     "ServiceAccount": ("/api/v1", "serviceaccounts"),
@@ -72,3 +78,21 @@ def clean_up(cluster: Cluster, namespace: str, *files: str) -> None:
 def folders() -> tuple[Path, ...]:
     """What an image with our package shows of this machine."""
     return (CLONE,)
+
+
+def may(cluster: Cluster, user: str, namespace: str | None, grant: Grant) -> set[str]:
+    """Which verbs of a grant somebody has."""
+    asked = {"group": grant.resource.group, "resource": grant.resource.plural, "subresource": grant.part or ""}
+    return {verb for verb in grant.verbs if _is_allowed(cluster, user, {**asked, "verb": verb}, namespace)}
+
+
+def _is_allowed(cluster: Cluster, user: str, asked: dict[str, Any], namespace: str | None) -> bool:
+    where = {"namespace": namespace} if namespace else {}
+    spec = {"user": user, "resourceAttributes": {**asked, **where}}
+    review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
+    return bool(cluster.api.post("/apis/authorization.k8s.io/v1/subjectaccessreviews", review)["status"]["allowed"])
+
+
+def both_names(account: str, namespace: str) -> tuple[str, str]:
+    """Of an account: in the cluster, and as Google vouches for it."""
+    return f"system:serviceaccount:{namespace}:prefect-tpu-{account}", GOOGLE.format(account)

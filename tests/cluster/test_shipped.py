@@ -24,7 +24,7 @@ from kubelet import python_image
 from objects import JOBSETS
 
 from prefect_tpu.infra.gcp import permissions
-from prefect_tpu.infra.gcp.permissions import CHECKING, DRIVING, LOOKING, QUEUEING, REAPING, Grant
+from prefect_tpu.infra.gcp.permissions import CHECKING, DRIVING, LOOKING, QUEUEING, REAPING
 from prefect_tpu.infra.gcp.pool_names import Try
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
@@ -34,7 +34,6 @@ SHELL = "from prefect_tpu.flows.cli import main; main()"
 WAIT = "trap 'exit 0' TERM; while :; do sleep 0.1; done"
 CLUSTER = "projects/my-project/locations/us-east5-b/clusters/my-cluster"  # as the manifest names it
 BATCH = "/apis/batch/v1/namespaces"
-GOOGLE = "prefect-tpu-{}@my-project.iam.gserviceaccount.com"
 Object = dict[str, Any]
 
 
@@ -54,36 +53,20 @@ def applied(kueue: Cluster, namespace: str) -> Iterator[Cluster]:
     shipped.clean_up(kueue, namespace, "bindings.yaml", "kueue.yaml")
 
 
-def may(cluster: Cluster, user: str, namespace: str | None, grant: Grant) -> set[str]:
-    """Which verbs of a grant somebody has."""
-    asked = {"group": grant.resource.group, "resource": grant.resource.plural, "subresource": grant.part or ""}
-    return {verb for verb in grant.verbs if _is_allowed(cluster, user, {**asked, "verb": verb}, namespace)}
-
-
-def _is_allowed(cluster: Cluster, user: str, asked: Object, namespace: str | None) -> bool:
-    where = {"namespace": namespace} if namespace else {}
-    spec = {"user": user, "resourceAttributes": {**asked, **where}}
-    review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
-    return bool(cluster.api.post("/apis/authorization.k8s.io/v1/subjectaccessreviews", review)["status"]["allowed"])
-
-
-def both_names(account: str, namespace: str) -> tuple[str, str]:
-    """Of an account: in the cluster, and as Google vouches for it."""
-    return f"system:serviceaccount:{namespace}:prefect-tpu-{account}", GOOGLE.format(account)
-
-
 def test_each_account_may_do_its_own_and_no_more(applied: Cluster, namespace: str) -> None:
-    for driver in both_names("driver", namespace):
+    for driver in shipped.both_names("driver", namespace):
         for grant in DRIVING + QUEUEING + CHECKING:
-            assert may(applied, driver, namespace, grant) == set(grant.verbs), (driver, grant)
-        assert all(may(applied, driver, None, grant) == set(grant.verbs) for grant in LOOKING)
+            assert shipped.may(applied, driver, namespace, grant) == set(grant.verbs), (driver, grant)
+        assert all(shipped.may(applied, driver, None, grant) == set(grant.verbs) for grant in LOOKING)
     needed = permissions.permissions(REAPING)
-    for reaper in both_names("reaper", namespace):
+    for reaper in shipped.both_names("reaper", namespace):
         for grant in REAPING + DRIVING + QUEUEING:
             own = {one.verb for one in needed if (one.resource, one.part) == (grant.resource, grant.part)}
-            assert may(applied, reaper, namespace, grant) == own & set(grant.verbs), (reaper, grant)
-    for host in both_names("host", namespace):
-        assert not any(may(applied, host, namespace, grant) for grant in DRIVING + QUEUEING + CHECKING + LOOKING)
+            assert shipped.may(applied, reaper, namespace, grant) == own & set(grant.verbs), (reaper, grant)
+    for host in shipped.both_names("host", namespace):
+        assert not any(
+            shipped.may(applied, host, namespace, grant) for grant in DRIVING + QUEUEING + CHECKING + LOOKING
+        )
 
 
 @pytest.fixture

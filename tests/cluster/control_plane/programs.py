@@ -21,6 +21,8 @@ CONTROLLERS = (
     "node-lifecycle-controller",  # no heartbeat: NotReady, then a taint
     "pod-garbage-collector-controller",  # pods of deleted nodes: DisruptionTarget, Failed
     "disruption-controller",
+    "deployment-controller",  # the worker of a work pool is one
+    "replicaset-controller",
     "resourcequota-controller",
     "ttl-after-finished-controller",
 )
