@@ -19,6 +19,7 @@ from prefect_tpu.infra.backends.jobset_facts import (
 )
 from prefect_tpu.infra.backends.jobset_waiting import waiting
 from prefect_tpu.infra.errors import FailureKind
+from prefect_tpu.infra.state import WaitFor
 
 OTHER_KIND = "0/8 nodes are available: 8 node(s) didn't match Pod's node affinity/selector. no new claims to deallocate"
 TAKEN = (
@@ -111,6 +112,34 @@ NODES = {f"n{host}": NodeFacts(name=f"n{host}", pool="a") for host in range(4)}
 def test_what_is_waited_for(seen: Facts, reason: str) -> None:
     found = waiting(seen)
     assert found is not None and found.reason == reason
+
+
+@pytest.mark.parametrize(
+    ("seen", "what"),
+    [
+        (facts(jobset={"is_suspended": True, "queue": "lq"}), WaitFor.TURN),
+        (
+            facts(
+                jobset={"is_suspended": True, "queue": "lq"},
+                workload=WorkloadFacts(pending="couldn't assign flavors: insufficient unused quota for google.com/tpu"),
+            ),
+            WaitFor.QUOTA,
+        ),
+        (facts(events=(event("Job", "j-1-s-0", "FailedCreate", "exceeded quota: q"),)), WaitFor.QUOTA),
+        (facts(events=(event("Job", "j-1-s-0", "FailedCreate", "denied by a policy"),)), WaitFor.START),
+        (facts(pod(0, unschedulable=OTHER_KIND)), WaitFor.SLICE),
+        (facts(pod(0, node="n0"), events=(event("Pod", "j-1-s-0-0-x", "Pulling", "Pulling image"),)), WaitFor.IMAGE),
+        (
+            facts(pod(0, node="n0", container=ContainerFacts(waiting=Said(reason="ErrImagePull", message="no such")))),
+            WaitFor.IMAGE,
+        ),
+        (facts(pod(0, node="n0"), events=(event("Pod", "j-1-s-0-0-x", "FailedMount", "no secret"),)), WaitFor.START),
+        (facts(running(0)), WaitFor.START),
+    ],
+)
+def test_what_is_waited_for_in_a_word(seen: Facts, what: WaitFor) -> None:
+    found = waiting(seen)
+    assert found is not None and found.what is what
 
 
 @pytest.mark.parametrize(

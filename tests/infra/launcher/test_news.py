@@ -11,6 +11,7 @@ from prefect_tpu.infra.job import AttemptSummary
 from prefect_tpu.infra.launcher.news import Announcer, News
 from prefect_tpu.infra.plan import HostPlan
 from prefect_tpu.infra.policy.failures import failure
+from prefect_tpu.infra.state import WaitFor
 
 
 @pytest.mark.parametrize("stand_in", ["", "CPU devices stand in for l4."])
@@ -28,7 +29,8 @@ def test_a_wait_is_explained_on_each_change_and_each_minute() -> None:
     announcer = Announcer("digits", heard.append)
     full, grows = "16 chips are in use", "the pool grows"
     for seconds, reason in [(0.0, full), (59.0, full), (61.0, full), (100.0, grows), (119.9, grows), (7200.0, grows)]:
-        announcer.waits(3, reason, seconds)
+        announcer.waits(3, reason, seconds, WaitFor.TURN if reason is full else WaitFor.SLICE)
+    assert [news.waits_for for news in heard] == [WaitFor.TURN, WaitFor.TURN, WaitFor.SLICE, WaitFor.SLICE]
     assert [(news.attempt, news.text) for news in heard] == [
         (3, f"waiting: {full}"),
         (3, f"waiting for 1 min: {full}"),
