@@ -106,7 +106,13 @@ class Fleet:
         return MappingProxyType(self._drives)
 
     def start(
-        self, folder: str, listen: Listener = nobody, *, hands_back: bool = False, goes_on: bool = False
+        self,
+        folder: str,
+        listen: Listener = nobody,
+        *,
+        hands_back: bool = False,
+        after: int = 0,
+        goes_on: bool = False,
     ) -> Drive:
         """Begin to drive the job of this folder once nobody else does. Returns at once.
 
@@ -116,13 +122,14 @@ class Fleet:
             folder: the job's, as a URL or a path.
             listen: hears all news, in the event loop, so it must not block.
             hands_back: the drive is over, as `HandedBack`, when an attempt that had a slice has ended with a failure
-                after which another may follow. One that is started while that other one is not due yet waits for the
-                rest of the time and begins it: whoever starts it has done what was to be done in between.
+                after which another may follow, also one that had ended before the lease was ours.
+            after: of attempts up to this number whoever starts the drive has done what was to be done: it waits until
+                the next one is due, and begins it.
             goes_on: a job that has failed or was stopped begins a new round; else every end is the end.
         """
         if (drive := self._drives.get(folder)) is None:
             drive = self._drives[folder] = Drive(folder, listen)
-            self._tasks.start_soon(self._carry_out, drive, hands_back, goes_on)
+            self._tasks.start_soon(self._carry_out, drive, after if hands_back else None, goes_on)
         return drive
 
     @asynccontextmanager
@@ -166,11 +173,11 @@ class Fleet:
             if not lock.statistics().tasks_waiting and not lock.locked():
                 self._deeds.pop(folder, None)
 
-    async def _carry_out(self, drive: Drive, hands_back: bool, goes_on: bool) -> None:
+    async def _carry_out(self, drive: Drive, after: int | None, goes_on: bool) -> None:
         try:
             with drive._scope:
                 if not self._has_left:
-                    drive.outcome = await self._drive(drive, hands_back, goes_on)
+                    drive.outcome = await self._drive(drive, after, goes_on)
         except Exception as exc:
             drive.outcome = Broken(error=_first(exc))
         finally:
@@ -179,7 +186,7 @@ class Fleet:
             self._drives.pop(drive.folder, None)
             drive.ended.set()
 
-    async def _drive(self, drive: Drive, hands_back: bool, goes_on: bool) -> Outcome:
+    async def _drive(self, drive: Drive, after: int | None, goes_on: bool) -> Outcome:
         """Until the drive is over. What runs beside it ends with it."""
         storage = open_storage(drive.folder)
         job = await anyio.to_thread.run_sync(history.read_job, storage)
@@ -191,7 +198,7 @@ class Fleet:
             try:
                 if await wait_for_turn(lease, driver, drive.listen, goes_on=goes_on) is None:
                     drive._is_driving = True
-                    outcome = await self._in_turn(lease, driver, crew, hands_back)
+                    outcome = await self._in_turn(lease, driver, crew, after)
                 else:
                     outcome = _end_of(await anyio.to_thread.run_sync(history.read_result, storage))
             finally:
@@ -202,10 +209,10 @@ class Fleet:
             crew.cancel_scope.cancel()
         return outcome
 
-    async def _in_turn(self, lease: Lease, driver: JobDriver, crew: TaskGroup, hands_back: bool) -> Outcome:
+    async def _in_turn(self, lease: Lease, driver: JobDriver, crew: TaskGroup, after: int | None) -> Outcome:
         async with turn(lease, driver, crew):
             try:
-                back = await _attempts(driver, hands_back)
+                back = await _attempts(driver, after)
             except PlatformError:
                 if driver.successor is None:
                     raise
@@ -213,15 +220,17 @@ class Fleet:
         return back or _end_of(await anyio.to_thread.run_sync(history.read_result, driver.storage))
 
 
-async def _attempts(driver: JobDriver, hands_back: bool) -> HandedBack | None:
-    """One after the other, until the job has its end or is handed back."""
+async def _attempts(driver: JobDriver, after: int | None) -> HandedBack | None:
+    """One after the other, until the job has its end or is handed back, which nobody wants without `after`."""
+    if after is not None and (back := await driver.handed_back()) is not None and back.attempt > after:
+        return back
     while await driver.next_attempt() is not None:
         await driver.provision()
         try:
             ended = await driver.launch()
         finally:
             await driver.release()
-        if hands_back and ended is not None and (back := await driver.handed_back()) is not None:
+        if after is not None and ended is not None and (back := await driver.handed_back()) is not None:
             return back
     return None
 

@@ -108,7 +108,9 @@ def test_an_attempt_that_may_be_repeated_is_handed_back_and_goes_on_when_started
             back = await outcome(fleet.start(folder, hands_back=True))
             assert isinstance(back, HandedBack)
             assert (back.failure.kind, back.attempt) == (FailureKind.PREEMPTED, 1)
-            end = await outcome(fleet.start(folder, hands_back=True))
+            again = await outcome(fleet.start(folder, hands_back=True))
+            assert isinstance(again, HandedBack) and again.attempt == 1, "nobody has done what was to be done after it"
+            end = await outcome(fleet.start(folder, hands_back=True, after=1))
             assert isinstance(end, Ended) and [attempt.number for attempt in end.result.attempts] == [1, 2]
 
     go(deed)
