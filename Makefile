@@ -11,18 +11,25 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 VENV := .venv
 COMPILER_VENV := .venv-compiler
 POD_VENV := .venv-pod
+FLOW_VENV := .venv-pod-flow
+NEIGHBOUR_VENV := .venv-neighbour
 BIN := $(VENV)/bin
 PYTHON = $(shell .ci/find-python)
 
 # What the pods of the cluster tier have: what a program needs, and nothing of ours.
 POD_NEEDS := jax>=0.10 orbax-checkpoint>=0.12 gcsfs
+FLOW_NEEDS := prefect>=3.8.1
+# Prefect's own worker for Kubernetes, which shares a cluster with ours in the tests.
+NEIGHBOUR_NEEDS := prefect-kubernetes>=0.8
 
 # Set-up is stamped by what it depends on: this file's wishes and where the clone lies.
 STAMP := $(VENV)/.ready-$(shell { cat pyproject.toml; pwd; } | cksum | cut -d ' ' -f 1)
 COMPILER_STAMP := $(COMPILER_VENV)/.ready-$(shell pwd | cksum | cut -d ' ' -f 1)
+FLOW_STAMP := $(FLOW_VENV)/.ready-$(shell { echo '$(FLOW_NEEDS)'; pwd; } | cksum | cut -d ' ' -f 1)
+NEIGHBOUR_STAMP := $(NEIGHBOUR_VENV)/.ready-$(shell { echo '$(NEIGHBOUR_NEEDS)'; pwd; } | cksum | cut -d ' ' -f 1)
 POD_STAMP := $(POD_VENV)/.ready-$(shell { echo '$(POD_NEEDS)'; pwd; } | cksum | cut -d ' ' -f 1)
 
-.PHONY: help setup setup-compiler setup-pod demo demo-gke check test test-default test-slices test-drills test-prefect test-compiler control-plane test-cluster cluster failures bench docs
+.PHONY: help setup setup-compiler setup-pod demo demo-gke check test test-default test-slices test-drills test-prefect test-compiler control-plane test-cluster test-work-pool cluster failures bench docs
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 24
@@ -30,7 +37,7 @@ help: ## this list
 setup: $(STAMP) ## a virtual environment with everything, in .venv
 setup-compiler: $(COMPILER_STAMP) ## Google's TPU compiler (700 MB), in .venv-compiler
 
-setup-pod: $(POD_STAMP) ## the Python environment of the cluster tier's pods, in .venv-pod
+setup-pod: $(POD_STAMP) $(FLOW_STAMP) ## the Python environments of the cluster tiers' pods, in .venv-pod and .venv-pod-flow
 
 demo: $(STAMP) ## the main job: real data on a local v6e-16, through a preemption and a lost host
 	$(BIN)/python docs/examples/demo.py
@@ -47,7 +54,7 @@ check: $(STAMP) ## style, types, arrows; what the pre-commit hook runs
 	$(BIN)/pytest -q -m house_slow
 
 test: $(STAMP) $(POD_STAMP) ## the default tier, then slices and prefect
-	$(BIN)/pytest -q -m "not compiler and not cluster and not house_slow"
+	$(BIN)/pytest -q -m "not compiler and not cluster and not work_pool and not house_slow"
 
 test-default: $(STAMP) ## the default tier alone: seconds, no network
 	$(BIN)/pytest -q
@@ -69,6 +76,9 @@ control-plane: ## builds Kubernetes, JobSet and Kueue for test-cluster, once; ne
 
 test-cluster: $(STAMP) $(POD_STAMP) control-plane ## a real Kubernetes control plane on this machine
 	$(BIN)/pytest -q -m cluster
+
+test-work-pool: $(STAMP) $(POD_STAMP) $(FLOW_STAMP) $(NEIGHBOUR_STAMP) control-plane ## flows on slices: both, with PostgreSQL and SQLite
+	$(BIN)/pytest -q -m work_pool
 
 cluster: $(STAMP) $(POD_STAMP) control-plane ## the same cluster to try things on by hand, with a bucket, until Ctrl-C; SLICES="v6e-16 v5e-8"
 	@$(BIN)/python tests/cluster/by_hand.py $(SLICES)
@@ -104,10 +114,21 @@ $(COMPILER_STAMP):
 	@$(COMPILER_VENV)/bin/python -m pip install -qq "jax[tpu]>=0.10"
 	@touch $@
 
-$(POD_STAMP):
+# An environment of Python packages alone: $(call packages,FOLDER,NEEDS)
+define packages
 	@[ -n "$(PYTHON)" ] || { .ci/find-python --explain; exit 1; }
-	@echo "Setting up $(POD_VENV) with $$($(PYTHON) --version); this happens once."
-	@rm -f $(POD_VENV)/.ready-*
-	@$(PYTHON) -m venv $(POD_VENV)
-	@$(POD_VENV)/bin/python -m pip install -qq $(foreach need,$(POD_NEEDS),"$(need)")
+	@echo "Setting up $(1) with $$($(PYTHON) --version); this happens once."
+	@rm -f $(1)/.ready-*
+	@$(PYTHON) -m venv $(1)
+	@$(1)/bin/python -m pip install -qq $(foreach need,$(2),"$(need)")
 	@touch $@
+endef
+
+$(POD_STAMP):
+	$(call packages,$(POD_VENV),$(POD_NEEDS))
+
+$(FLOW_STAMP):
+	$(call packages,$(FLOW_VENV),$(FLOW_NEEDS))
+
+$(NEIGHBOUR_STAMP):
+	$(call packages,$(NEIGHBOUR_VENV),$(NEIGHBOUR_NEEDS))

@@ -38,7 +38,13 @@ hypothesis.settings.load_profile("house")
 # Before any import of Prefect or JAX: both read their settings while they are imported.
 _HOME = Path(tempfile.mkdtemp(prefix="prefect-tpu-test-"))
 
-_KEPT_FOR_TESTS = ("PREFECT_TPU_COMPILER_PYTHON", "PREFECT_TPU_CONTROL_PLANE_CACHE", "PREFECT_TPU_POD_VENV")
+_KEPT_FOR_TESTS = (
+    "PREFECT_TPU_COMPILER_PYTHON",
+    "PREFECT_TPU_CONTROL_PLANE_CACHE",
+    "PREFECT_TPU_POD_VENV",
+    "PREFECT_TPU_FLOW_VENV",
+    "PREFECT_TPU_NEIGHBOUR_VENV",
+)
 for _name in [name for name in os.environ if name.startswith("PREFECT_") and name not in _KEPT_FOR_TESTS]:
     del os.environ[_name]
 

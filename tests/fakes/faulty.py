@@ -10,6 +10,7 @@ off was open, and a server that is away takes no connection. The server itself k
 from __future__ import annotations
 
 import http.client
+import select
 import socket
 import ssl
 import struct
@@ -29,6 +30,7 @@ from serving import Serving
 _HOP = {"connection", "keep-alive", "transfer-encoding", "content-length", "host", "date", "server"}
 _BLOCK = 65_536
 _PATIENCE = 90.0  # longer than any watch
+_LOOK_SECONDS = 1.0  # how often an idle websocket is looked at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +117,9 @@ class _Handler(BaseHTTPRequestHandler):
         if self.server.is_away:
             raise _Gone
         asked = Asked(method=self.command, target=self.path, server=self.server.name)
+        if self.headers.get("Upgrade"):
+            self._tunnel()
+            return
         moment, strike, fault = self.server.traffic.note(asked, self.server.faults)
         if moment is not None:
             if moment.is_done:
@@ -141,6 +146,23 @@ class _Handler(BaseHTTPRequestHandler):
             if fault.kind is Kind.LOST:
                 self._cut()
             self._refuse(fault)
+
+    def _tunnel(self) -> None:
+        """A websocket: bytes both ways until one side has enough, or until the server is away. Nothing is counted."""
+        upstream = self.server.connect()
+        upstream.connect()
+        head = [f"{self.command} {self.path} HTTP/1.1", *(f"{name}: {text}" for name, text in self.headers.items())]
+        upstream.sock.sendall("\r\n".join([*head, "", ""]).encode())
+        ways = {self.connection: upstream.sock, upstream.sock: self.connection}
+        try:
+            while not self.server.is_away:
+                for ready in select.select(list(ways), [], [], _LOOK_SECONDS)[0]:
+                    if not (block := ready.recv(_BLOCK)):
+                        raise _Gone
+                    ways[ready].sendall(block)
+            raise _Gone
+        finally:
+            upstream.close()
 
     def _ask(self, body: bytes) -> http.client.HTTPResponse:
         """To the server itself, over one connection per connection of the client."""
