@@ -247,8 +247,11 @@ def check_name(name: str) -> str:
 
 
 def name_from_run(flow_run_id: str) -> str:
-    """The name of a job that was given none: `t-` and 12 hex digits of its flow run's id."""
-    return f"t-{flow_run_id.replace('-', '')[:12]}"
+    """The name of a job that was given none: `t-` and the last 12 hex digits of its flow run's id.
+
+    The first 12 are the millisecond in which the run was made, and a schedule makes many in one.
+    """
+    return f"t-{flow_run_id.replace('-', '')[-12:]}"
 
 
 def with_payload(program: Program, sha256: str) -> Program:

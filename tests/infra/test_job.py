@@ -45,8 +45,13 @@ def test_unusable_names_say_what_a_name_looks_like(name: str) -> None:
 
 
 def test_a_name_from_a_flow_run_is_a_usable_name() -> None:
-    assert name_from_run("0f3b6e1a-9c55-4d1e-8f00-123456789abc") == "t-0f3b6e1a9c55"
+    assert name_from_run("0f3b6e1a-9c55-4d1e-8f00-123456789abc") == "t-123456789abc"
     assert check_name(name_from_run("0f3b6e1a-9c55-4d1e-8f00-123456789abc"))
+
+
+def test_runs_of_one_millisecond_have_jobs_of_their_own() -> None:
+    first, second = "01a22298-71ae-7491-b871-5577abe7677a", "01a22298-71ae-7aa5-b68a-cdc998d9ec4b"
+    assert name_from_run(first) != name_from_run(second)
 
 
 @given(params=st.dictionaries(st.text(), json_values, max_size=4), deadline=st.none() | st.floats(1, 1e6))
