@@ -2,36 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any
+import shipped
+from cluster import Cluster
 
-import yaml
-from cluster import CLONE, Cluster
-
-DRIVER, HOST = "prefect-tpu-driver", "prefect-tpu-host"
+DRIVER, HOST, WORKER = "prefect-tpu-driver", "prefect-tpu-host", "prefect-tpu-worker"
 RBAC = "rbac.authorization.k8s.io"
-PLURALS = {
-    "ServiceAccount": "serviceaccounts",
-    "Role": "roles",
-    "RoleBinding": "rolebindings",
-    "ClusterRole": "clusterroles",
-}
 
 
 def grant(cluster: Cluster, namespace: str) -> None:
     """As an administrator does for a namespace in which jobs are to run: both files, and the binding beside them."""
-    for file in ("rbac.yaml", "rbac-cluster.yaml"):
-        for document in yaml.safe_load_all((CLONE / "deployments" / "gke" / file).read_text()):
-            cluster.api.apply(_path(document, namespace), document)
-    subject = {"kind": "ServiceAccount", "name": DRIVER, "namespace": namespace}
+    shipped.apply(cluster, namespace, "rbac.yaml", "rbac-cluster.yaml")
+    _let_look(cluster, namespace, DRIVER)
+
+
+def grant_worker(cluster: Cluster, namespace: str) -> None:
+    """The same for the worker of a pool; the file is that of its pods, of which none is made."""
+    grant(cluster, namespace)
+    for document in shipped.documents("worker.yaml", namespace):
+        if document["kind"] in ("ServiceAccount", "Role", "RoleBinding"):
+            cluster.api.apply(shipped.path_of(document, namespace), document)
+    _let_look(cluster, namespace, WORKER)
+
+
+def _let_look(cluster: Cluster, namespace: str, account: str) -> None:
+    """Bindings of the cluster have one name each, whatever namespace they are for."""
+    name = f"{account}-{namespace}"
+    subject = {"kind": "ServiceAccount", "name": account, "namespace": namespace}
     role = {"apiGroup": RBAC, "kind": "ClusterRole", "name": "prefect-tpu-viewer"}
-    name = f"prefect-tpu-{namespace}"
     binding = {"apiVersion": f"{RBAC}/v1", "kind": "ClusterRoleBinding", "metadata": {"name": name}}
     path = f"/apis/{RBAC}/v1/clusterrolebindings/{name}"
     cluster.api.apply(path, {**binding, "roleRef": role, "subjects": [subject]})
-
-
-def _path(document: dict[str, Any], namespace: str) -> str:
-    version, kind = document["apiVersion"], document["kind"]
-    root = f"/apis/{version}" if "/" in version else f"/api/{version}"
-    where = "" if kind == "ClusterRole" else f"/namespaces/{namespace}"
-    return f"{root}{where}/{PLURALS[kind]}/{document['metadata']['name']}"

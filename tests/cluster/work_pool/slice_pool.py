@@ -15,7 +15,7 @@ from gcs import Gcs
 from kubelet import python_image
 from pool_workers import Workers
 from prefect_server import Server
-from rights import DRIVER, HOST, grant
+from rights import HOST, WORKER, grant_worker
 from slice_runs import SliceRun
 
 IMAGE = "python-with-prefect"
@@ -97,8 +97,8 @@ def slice_pool(stage: Stage, server: Server, name: str) -> Iterator[SlicePool]:
     cluster, folder = stage.cluster, stage.folder / name
     folder.mkdir()
     with cluster.namespace(name):
-        grant(cluster, name)
-        token = users.token_of(cluster.api, name, DRIVER)
+        grant_worker(cluster, name)
+        token = users.token_of(cluster.api, name, WORKER)
         kubeconfig = users.write_kubeconfig(folder / "worker.kubeconfig", cluster.plane.server, token, name)
         output = f"gs://{stage.gcs.new_bucket()}/jobs"
         environment = {**server.environment, **stage.gcs.environment, "KUBECONFIG": str(kubeconfig)}
