@@ -10,6 +10,8 @@ from collections.abc import Iterable
 
 JOB_NAME = re.compile(r"[a-z][a-z0-9-]{0,17}")
 DATA_FOLDER = ".data"  # beside the jobs: staged data is shared by all jobs of an output
+BUNDLES_FOLDER = ".bundles"  # beside the jobs: flows that travel as objects, with the files they bring
+RESULTS_FOLDER = ".results"  # beside the jobs: what such flows return, written and read by Prefect
 
 JOB = "job.json"  # what was asked for
 STOP = "stop.json"  # somebody wants the job stopped
@@ -17,9 +19,11 @@ LEASE = "lease"  # who drives the job, renewed while they do
 RESULT = "result.json"  # how the job ended
 ASKED_BY = "asked_by.json"  # the Prefect flow run that is to know how it goes; replaced by whoever asks again
 REGION_KEY = "region-key"  # on this machine's disk only: for its owner alone, and made once in the job's life
+SECRETS = "secrets.json"  # there too: variables of its hosts that are written nowhere else
 WAITING = "waiting.json"  # what it waits for; replaced while it lasts, removed when it ends
 ATTEMPTS = "attempts"
 CHECKPOINTS = "checkpoints"
+REGIONS = "regions"
 LEDGER = "ledger"
 ROUNDS = "rounds"
 DRILLS = "drills"
@@ -53,6 +57,11 @@ def first_payload(code: str) -> str:
 def pathways(attempt: int) -> str:
     """What Pathways itself keeps while an attempt runs; nobody else reads it."""
     return f"pathways/{attempt}"
+
+
+def bundle(key: str) -> str:
+    """A flow that travels as an object, beside the jobs of the output; or the archive of its files, by its own key."""
+    return f"{BUNDLES_FOLDER}/{key}"
 
 
 def data(sha256: str) -> str:
@@ -148,6 +157,11 @@ def checkpoints(attempt: int) -> str:
 def checkpoint_seal(attempt: int, step: int) -> str:
     """Written after a checkpoint is whole: the list of its files with their sizes."""
     return f"{CHECKPOINTS}/{attempt}/{step}{SEALED}"
+
+
+def region_checkpoints(region: str) -> str:
+    """Of a region of a flow: apart from other regions', in a numbered folder for each time that it runs."""
+    return f"{REGIONS}/{region}/{CHECKPOINTS}"
 
 
 def claim(number: int) -> str:
