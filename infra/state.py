@@ -116,10 +116,21 @@ class Cause:
     message: str
 
 
+class WaitFor(StrEnum):
+    """What keeps hosts from starting, in a word."""
+
+    TURN = "turn"  # others have the slice, or stand before it in a queue
+    QUOTA = "quota"  # as much as is allowed is in use
+    SLICE = "slice"  # machines that are made, or that nobody has now
+    IMAGE = "image"  # what a host's container runs is fetched
+    START = "start"  # machines are there, and hosts begin on them
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
     """No slice yet: what the job waits for, in a person's words.
 
+    what: the same in a word.
     is_dry: the platform has none of it now, as in a stockout, so another offer may have its turn meanwhile.
     kind: of the failure that it is where it has not come by the end of the time for it.
     """
@@ -127,6 +138,7 @@ class Waiting:
     reason: str
     is_dry: bool = False
     kind: FailureKind = FailureKind.NO_CAPACITY
+    what: WaitFor = WaitFor.SLICE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

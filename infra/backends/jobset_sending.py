@@ -21,7 +21,7 @@ from prefect_tpu.infra.gcp.kubernetes import Kubernetes
 from prefect_tpu.infra.gcp.names import ARCHIVE_PREFIX
 from prefect_tpu.infra.gcp.ownership import ARCHIVE_IDENTITY, IDENTITY, MANAGED_BY, OURS, OUTPUT, PLAN, TOLD_TO_STOP
 from prefect_tpu.infra.gcp.resources import CONFIG_MAPS, JOBSETS, WORKLOADS, Selection
-from prefect_tpu.infra.state import Waiting
+from prefect_tpu.infra.state import WaitFor, Waiting
 
 Object = dict[str, Any]
 _ATTEMPT = tuple(label for label in IDENTITY if label != PLAN)
@@ -43,7 +43,7 @@ async def objection(cluster: Kubernetes, jobset: Object) -> Waiting | Refused | 
             return None
         if exc.is_quota:
             said = f"a quota of namespace {metadata['namespace']!r} allows no JobSet now: {exc.said}"
-            return Waiting(reason=said, kind=FailureKind.NO_QUOTA)
+            return Waiting(reason=said, kind=FailureKind.NO_QUOTA, what=WaitFor.QUOTA)
         said = f"the cluster does not take JobSet {metadata['name']!r}: {exc.said}"
         return Refused(reason=said, is_barred=True)
     return None

@@ -12,7 +12,7 @@ from prefect_tpu.infra.backends.jobset_facts import Facts, JobSetFacts, PodFacts
 from prefect_tpu.infra.backends.jobset_helpers import have_begun
 from prefect_tpu.infra.backends.jobset_symptoms import QUOTA, UNPULLED, refusal, unmounted
 from prefect_tpu.infra.errors import FailureKind
-from prefect_tpu.infra.state import Waiting
+from prefect_tpu.infra.state import WaitFor, Waiting
 
 _OTHER_KIND = "didn't match Pod's node affinity/selector"
 # The scheduler's words, which have no reasons of their own, and ours.
@@ -25,6 +25,7 @@ _WORDS = {
 }
 # A kubelet says the same in two states in turn, every few seconds: that it tried, and that it pauses.
 _PAUSE = re.compile(r'Back-off pulling image "[^"]*": (\w+): (.*)', re.DOTALL)
+_LACKS_QUOTA = re.compile("insufficient .*quota")  # words of Kueue, which has the reason Pending for all of them
 _PART = re.compile(r"(\d+) (?:node\(s\) )?(.+)")
 _INSUFFICIENT = re.compile(r"Insufficient (\S+)")
 
@@ -49,7 +50,7 @@ def _all_reasons(missing: Sequence[Facts], jobset: JobSetFacts) -> Iterator[Wait
     for facts in missing:
         yield from _reasons(facts)
     for facts in missing:
-        yield Waiting(reason=f"{_begun(facts)} of {facts.hosts} {facts.noun}s have started")
+        yield Waiting(reason=f"{_begun(facts)} of {facts.hosts} {facts.noun}s have started", what=WaitFor.START)
 
 
 def _begun(facts: Facts) -> int:
@@ -64,15 +65,19 @@ def _unpulled(facts: Facts) -> Iterator[Waiting]:
         said = pod.container.waiting if pod is not None and not pod.has_begun else None
         if said is not None and said.reason in UNPULLED:
             reason = f"{facts.called(host)} cannot start: {_pulled_in_vain(said)}"
-            yield Waiting(reason=reason, kind=FailureKind.IMAGE)
+            yield Waiting(reason=reason, kind=FailureKind.IMAGE, what=WaitFor.IMAGE)
 
 
 def _reasons(facts: Facts) -> Iterator[Waiting]:
     """What the scheduler says of a slice's leader is said with what makes nodes for it."""
     for job in facts.jobs:
         if said := refusal(facts, job.name):
-            kind = FailureKind.NO_QUOTA if QUOTA in said else FailureKind.REFUSED
-            yield Waiting(reason=f"the cluster does not take its pods: {said}", kind=kind)
+            is_quota = QUOTA in said
+            yield Waiting(
+                reason=f"the cluster does not take its pods: {said}",
+                kind=FailureKind.NO_QUOTA if is_quota else FailureKind.REFUSED,
+                what=WaitFor.QUOTA if is_quota else WaitFor.START,
+            )
     for index in range(facts.slices):
         leader = facts.leader(index)
         if leader is not None and leader.unschedulable and not leader.node:
@@ -94,12 +99,15 @@ def _reasons(facts: Facts) -> Iterator[Waiting]:
 def _queued(facts: Facts, jobset: JobSetFacts) -> Waiting:
     """By Kueue's own words: how much is missing stands in them."""
     if jobset.queue is None:
-        return Waiting(reason="its JobSet is suspended, and by no queue: somebody has to resume it")
+        reason = "its JobSet is suspended, and by no queue: somebody has to resume it"
+        return Waiting(reason=reason, what=WaitFor.TURN)
     workload = facts.workload
     place = f", place {workload.position} of it" if workload and (workload.position or 1) > 1 else ""
     pending = workload.pending if workload else ""
     said = f": {pending}" if pending else ""
-    return Waiting(reason=f"in Kueue's queue {jobset.queue}{place}{said}", is_dry=scaling.is_request_dry(pending))
+    what = WaitFor.QUOTA if _LACKS_QUOTA.search(pending) else WaitFor.TURN
+    reason = f"in Kueue's queue {jobset.queue}{place}{said}"
+    return Waiting(reason=reason, is_dry=scaling.is_request_dry(pending), what=what)
 
 
 def _unscheduled(facts: Facts, pod: PodFacts) -> Waiting:
@@ -134,11 +142,12 @@ def _starting(facts: Facts, pod: PodFacts) -> Waiting | None:
     said = pod.container.waiting
     said = said if said is not None and said.message else unmounted(facts, pod)
     if said is not None:
-        return Waiting(reason=f"{facts.called(pod.host)} cannot start: {said}", kind=FailureKind.REFUSED)
+        reason = f"{facts.called(pod.host)} cannot start: {said}"
+        return Waiting(reason=reason, kind=FailureKind.REFUSED, what=WaitFor.START)
     pulls = [event for event in facts.events_of("Pod", pod.name) if event.said.reason in ("Pulling", "Pulled")]
     newest = max(pulls, key=lambda event: event.at, default=None)
     if newest is not None and newest.said.reason == "Pulling":
-        return Waiting(reason=f"{facts.called(pod.host)} fetches its image")
+        return Waiting(reason=f"{facts.called(pod.host)} fetches its image", what=WaitFor.IMAGE)
     return None
 
 

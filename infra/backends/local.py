@@ -40,7 +40,7 @@ from prefect_tpu.infra.job import SliceJob
 from prefect_tpu.infra.places import data_folder, job_output
 from prefect_tpu.infra.plan import HostPlan
 from prefect_tpu.infra.policy.quota import Limit, Ruling, missing
-from prefect_tpu.infra.state import HostObservation, Observation, Offer, Waiting
+from prefect_tpu.infra.state import HostObservation, Observation, Offer, WaitFor, Waiting
 from prefect_tpu.infra.storage import BUCKET, LocalStorage, open_storage
 
 DEFAULT_MAX_HOSTS = 16
@@ -106,12 +106,12 @@ class LocalBackend:
             return Refused(reason=short)
         taken = self._slices.take(attempt.job.name)
         if isinstance(taken, str):
-            return Waiting(reason=taken)
+            return Waiting(reason=taken, what=WaitFor.TURN)
         shape = resolve(offer.accelerator, dialect=attempt.job.dialect)
         tight = missing((local_limits.free_memory(shape.hosts * attempt.job.slices),))
         if tight:  # other programs have it, perhaps not for long
             self._slices.give_back(taken)
-            return Waiting(reason=tight)
+            return Waiting(reason=tight, what=WaitFor.TURN)
         self._locks[taken.number] = taken
         held = self._held[attempt.output] = Held(offer=offer, handle={"slice": taken.number})
         return held

@@ -92,7 +92,7 @@ class Holding:
         else:
             self.offers.wait_for(offer, answer)
             name = f"{self.offers.named(offer)}: " if len(self.offers.all) > 1 else ""
-            self.waiting.say(number, f"{name}{answer.reason}", self.offers.waited)
+            self.waiting.say(number, f"{name}{answer.reason}", self.offers.waited, answer.what)
             if not answer.is_dry:
                 await self.pause()
 

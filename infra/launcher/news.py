@@ -10,7 +10,7 @@ from prefect_tpu.infra.job import AttemptSummary
 from prefect_tpu.infra.launcher.wording import counted, end_in_words
 from prefect_tpu.infra.plan import HostPlan
 from prefect_tpu.infra.policy.capacity import CAPACITY
-from prefect_tpu.infra.state import JobEvent, JobState, Observation, move
+from prefect_tpu.infra.state import JobEvent, JobState, Observation, WaitFor, move
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,6 +18,7 @@ class News:
     """One thing that happened.
 
     text: for people. observation: with news of the hosts. ended: with the end of an attempt.
+    waits_for: what keeps the hosts from starting, where `text` tells of that.
     """
 
     job: str
@@ -26,6 +27,7 @@ class News:
     text: str | None = None
     observation: Observation | None = None
     ended: AttemptSummary | None = None
+    waits_for: WaitFor | None = None
 
 
 Listener = Callable[[News], None]
@@ -51,15 +53,15 @@ class Announcer:
     def move(self, event: JobEvent) -> None:
         self.state = move(self.state, event)
 
-    def say(self, attempt: int, text: str) -> None:
+    def say(self, attempt: int, text: str, waits_for: WaitFor | None = None) -> None:
         if text != self._said:
             self._said = text
-            self._tell(attempt, text=text)
+            self._tell(attempt, text=text, waits_for=waits_for)
 
-    def waits(self, attempt: int, reason: str, seconds: float) -> None:
+    def waits(self, attempt: int, reason: str, seconds: float, what: WaitFor = WaitFor.SLICE) -> None:
         """What keeps the hosts from starting: on each change, and with the time that it has lasted each minute."""
         minutes = int(seconds // 60)
-        self.say(attempt, f"waiting{f' for {minutes} min' if minutes else ''}: {reason}")
+        self.say(attempt, f"waiting{f' for {minutes} min' if minutes else ''}: {reason}", what)
 
     def began(self, plan: HostPlan, offer: str, missed: Sequence[str] = ()) -> None:
         """An attempt was sent. `offer`: what of, and where; `missed`: which better ones gave no slice, and why."""
@@ -98,9 +100,18 @@ class Announcer:
         text: str | None = None,
         observation: Observation | None = None,
         ended: AttemptSummary | None = None,
+        waits_for: WaitFor | None = None,
     ) -> None:
         if text is not None:
             self._heard.append(text)
         self._listen(
-            News(job=self._job, state=self.state, attempt=attempt, text=text, observation=observation, ended=ended)
+            News(
+                job=self._job,
+                state=self.state,
+                attempt=attempt,
+                text=text,
+                observation=observation,
+                ended=ended,
+                waits_for=waits_for,
+            )
         )

@@ -234,7 +234,7 @@ class Performer:
         if seen.waiting is None:
             self.slice.waiting.end()
         else:
-            self.slice.waiting.say(seen.attempt, seen.waiting.reason, waited or 0.0)
+            self.slice.waiting.say(seen.attempt, seen.waiting.reason, waited or 0.0, seen.waiting.what)
 
     async def _tell_to_leave(self) -> None:
         assert self.following is not None, "step stops only what is followed"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from prefect_tpu.infra import contract, layout
 from prefect_tpu.infra.launcher.news import Announcer
+from prefect_tpu.infra.state import WaitFor
 from prefect_tpu.infra.storage import Storage
 
 
@@ -14,9 +15,9 @@ class WaitNote:
         self._storage, self._tell = storage, tell
         self._noted: tuple[int, str] | None = None
 
-    def say(self, attempt: int, reason: str, seconds: float) -> None:
+    def say(self, attempt: int, reason: str, seconds: float, what: WaitFor = WaitFor.SLICE) -> None:
         """The attempt has been without a slice for so long, and why."""
-        self._tell.waits(attempt, reason, seconds)
+        self._tell.waits(attempt, reason, seconds, what)
         if (attempt, reason) != self._noted:
             self._noted = attempt, reason
             self._storage.put(layout.WAITING, contract.write_json({"attempt": attempt, "reason": reason}))
