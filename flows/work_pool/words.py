@@ -1,0 +1,10 @@
+"""How is it said in a run's state what became of its slice? One wording, by which we know our own words again."""
+
+from __future__ import annotations
+
+from prefect_tpu.infra.errors import Failure
+
+
+def crashed(cause: Failure) -> str:
+    """What a run whose slice was lost crashed for: what happened, and what to do."""
+    return f"{str(cause).rstrip('.')}. {cause.advice}".strip()
