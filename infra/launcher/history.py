@@ -67,10 +67,11 @@ def write_result(storage: Storage, result: JobResult) -> JobResult:
 def begin_round(storage: Storage, job: SliceJob) -> None:
     """A failed or stopped job is run again: keep its end aside, give it a fresh budget and the settings of now.
 
+    So is one that runs a Prefect flow, which ends well whatever becomes of the flow: who runs that again, knows why.
     May be cut short anywhere and repeated.
     """
     result = read_result(storage)
-    if result is not None and result.state != "succeeded":
+    if result is not None and (result.state != "succeeded" or job.program.kind == "flow"):
         last = max(attempt_numbers(storage), default=0)
         storage.put_if_absent(layout.round_end(last), contract.write_json(result.to_json()))
         _take_over(storage, job)
