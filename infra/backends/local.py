@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 
 import anyio
 
-from prefect_tpu.infra import layout
+from prefect_tpu.infra import contract, layout
 from prefect_tpu.infra.accelerators import resolve
 from prefect_tpu.infra.backends import local_checks, local_limits
 from prefect_tpu.infra.backends.base import Attempt, Handle, Held, LogLine, Place, Plan, Refused, Remnant
@@ -173,7 +173,8 @@ class LocalBackend:
         storage = LocalStorage(plan.output)
         folder = storage.path(layout.host(plan.attempt, host))
         folder.mkdir(parents=True, exist_ok=True)
-        environment = {**self._environment, Env.ATTEMPT: _mark(plan.output, plan.attempt), Env.HOST: str(host)}
+        own = {Env.ATTEMPT: _mark(plan.output, plan.attempt), Env.HOST: str(host)}
+        environment = {**self._environment, **_unwritten(storage), **own}
         with storage.path(layout.runner_log(plan.attempt, host)).open("ab") as log, notice_withheld():
             return subprocess.Popen(
                 _command(plan, host),
@@ -281,6 +282,13 @@ def _remnant(marked: Marked) -> Remnant:
 def _command(plan: HostPlan, host: int) -> tuple[str, ...]:
     path = LocalStorage(plan.output).path(layout.plan(plan.attempt))
     return (plan.python, "-P", "-m", "prefect_tpu.infra.host", str(path), str(host))
+
+
+def _unwritten(storage: LocalStorage) -> dict[str, str]:
+    """Variables of a job that stand in none of its files but one, which only its owner can read."""
+    raw = storage.get(layout.SECRETS)
+    with contract.reading(layout.SECRETS):
+        return {} if raw is None else dict(contract.read_json(raw, layout.SECRETS)["environment"])
 
 
 def _mark(output: str, attempt: int) -> str:
