@@ -17,12 +17,15 @@ _HOME = {
     "run": "prefect_tpu.flows.run",
     "submit": "prefect_tpu.flows.job",
     "attach": "prefect_tpu.flows.job",
+    "tpu_slice": "prefect_tpu.flows.work_pool.decorator",
     "Job": "prefect_tpu.flows.job",
     "JobStatus": "prefect_tpu.infra.launcher.status",
     "SliceJob": "prefect_tpu.infra.job",
     "JobResult": "prefect_tpu.infra.job",
     "Slice": "prefect_tpu.infra.accelerators",
     "resolve": "prefect_tpu.infra.accelerators",
+    # a flow on a slice
+    "every_host": "prefect_tpu.flows.every_host",
     # where jobs run
     "GKECluster": "prefect_tpu.blocks.gke_cluster",
     # the program's side
@@ -41,6 +44,7 @@ _HOME = {
     "PlatformError": "prefect_tpu.infra.errors",
     "Preempted": "prefect_tpu.infra.errors",
     "PrefectTpuError": "prefect_tpu.infra.errors",
+    "RegionFailed": "prefect_tpu.infra.errors",
     "UsageError": "prefect_tpu.infra.errors",
 }
 
@@ -49,10 +53,12 @@ __all__ = ["__version__", *_HOME]
 if TYPE_CHECKING:  # the same table for type checkers and editors; a house test compares the two
     from prefect_tpu.blocks.gke_cluster import GKECluster as GKECluster
     from prefect_tpu.flows.call import train as train
+    from prefect_tpu.flows.every_host import every_host as every_host
     from prefect_tpu.flows.job import Job as Job
     from prefect_tpu.flows.job import attach as attach
     from prefect_tpu.flows.job import submit as submit
     from prefect_tpu.flows.run import run as run
+    from prefect_tpu.flows.work_pool.decorator import tpu_slice as tpu_slice
     from prefect_tpu.infra.accelerators import Slice as Slice
     from prefect_tpu.infra.accelerators import resolve as resolve
     from prefect_tpu.infra.errors import Conflict as Conflict
@@ -63,6 +69,7 @@ if TYPE_CHECKING:  # the same table for type checkers and editors; a house test 
     from prefect_tpu.infra.errors import PlatformError as PlatformError
     from prefect_tpu.infra.errors import Preempted as Preempted
     from prefect_tpu.infra.errors import PrefectTpuError as PrefectTpuError
+    from prefect_tpu.infra.errors import RegionFailed as RegionFailed
     from prefect_tpu.infra.errors import UsageError as UsageError
     from prefect_tpu.infra.job import JobResult as JobResult
     from prefect_tpu.infra.job import SliceJob as SliceJob

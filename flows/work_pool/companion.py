@@ -1,0 +1,69 @@
+"""Who sees to a run that was submitted without a worker? A process of its own, until the run is over.
+
+It outlives the caller. Where workers serve the pool it is one of many: whoever holds the lease of the run's job acts.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from uuid import UUID
+
+import anyio.to_thread
+from prefect.settings import get_current_settings
+
+from prefect_tpu.infra.errors import PlatformError
+from prefect_tpu.infra.job_checks import OWN_VARIABLES
+from prefect_tpu.infra.places import data_folder
+
+MODULE = "prefect_tpu.flows.work_pool.seeing_to"
+START_SECONDS = 180.0  # to import Prefect and submit the run; some seconds on a quiet machine
+MOST_LINES = 10  # of the log, in a message
+
+
+async def start_companion(work_pool: str, flow_run_id: UUID) -> None:
+    """Start it, and return once the run is submitted.
+
+    Raises `PlatformError`, with the end of its log, where it does not get so far.
+    """
+    await anyio.to_thread.run_sync(_start, work_pool, flow_run_id)
+
+
+def log_of(flow_run_id: UUID) -> Path:
+    """What the companion of a run says."""
+    return data_folder(os.environ) / "companions" / f"{flow_run_id}.log"
+
+
+def _start(work_pool: str, flow_run_id: UUID) -> None:
+    log = log_of(flow_run_id)
+    command = [sys.executable, "-P", "-m", MODULE, work_pool, str(flow_run_id)]
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("ab") as file:
+            begins = file.tell()
+            done = subprocess.run(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=file,
+                env=_environment(),
+                start_new_session=True,
+                timeout=START_SECONDS,
+            )
+    except (OSError, subprocess.TimeoutExpired) as exc:
+        raise PlatformError(f"Nothing sees to flow run {flow_run_id}: {exc}. Its log is {log}.") from exc
+    if done.returncode:
+        said = log.read_bytes()[begins:].decode(errors="replace").splitlines()[-MOST_LINES:]
+        raise PlatformError(
+            f"What was to see to flow run {flow_run_id} ended before it was submitted. Its log is {log}; it says:\n"
+            + "\n".join(said)
+        )
+
+
+def _environment() -> dict[str, str]:
+    """The caller's, with the settings that hold for it now; without what says which host of a job it is."""
+    kept = {name: value for name, value in os.environ.items() if name not in OWN_VARIABLES}
+    own = {name: value for name, value in kept.items() if not name.startswith("PREFECT__")}
+    return {**get_current_settings().to_environment_variables(exclude_unset=True), **own}

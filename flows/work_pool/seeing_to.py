@@ -1,0 +1,106 @@
+"""`python -m prefect_tpu.flows.work_pool.seeing_to POOL RUN`: submits a run and sees to it until its end.
+
+The process that was started leaves once the run is submitted; a child of its own goes on.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import sys
+from uuid import UUID
+
+import anyio
+import anyio.to_thread
+import httpx
+from prefect.exceptions import ObjectNotFound
+
+from prefect_tpu.flows.streams import make_lasting
+from prefect_tpu.flows.work_pool.worker import TpuSliceWorker
+from prefect_tpu.infra.launcher import history
+from prefect_tpu.infra.storage import open_storage
+
+log = logging.getLogger(__name__)
+LOOK_SECONDS = 2.0
+END_SECONDS = 120.0  # from the run's end to its job's, which frees the slice
+FAILED = 1
+
+
+def main(work_pool: str, flow_run: str) -> int:
+    """Returns the exit status; the log says the rest."""
+    submitted = _go_on_alone()
+    for number in (signal.SIGHUP, signal.SIGINT):  # a terminal that closes or interrupts means others
+        signal.signal(number, lambda number, frame: None)
+    make_lasting()
+    anyio.run(_see_to, work_pool, UUID(flow_run), submitted)
+    return 0
+
+
+def _go_on_alone() -> int:
+    """In a child, whose parent leaves when the descriptor that is returned is written to, or lost."""
+    heard, submitted = os.pipe()
+    if os.fork():
+        os.close(submitted)
+        os._exit(0 if os.read(heard, 1) else FAILED)
+    os.close(heard)
+    return submitted
+
+
+async def _see_to(work_pool: str, flow_run: UUID, submitted: int) -> None:
+    """A worker that polls nothing, until the run is over; told to end, it lets go of it."""
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_end_when_told, tasks.cancel_scope)
+        name = f"submitted-from-{socket.gethostname()}"  # one line in the pool's list of workers, however many runs
+        async with TpuSliceWorker(work_pool_name=work_pool, name=name, create_pool_if_not_found=False) as worker:
+            await _submit(worker, flow_run)
+            os.write(submitted, b"1")
+            os.close(submitted)
+            folder = await _over(worker, flow_run)
+            if folder:
+                await _ended(folder)
+        tasks.cancel_scope.cancel()
+
+
+async def _submit(worker: TpuSliceWorker, flow_run: UUID) -> None:
+    run = await worker.client.read_flow_run(flow_run)
+    configuration = await worker.job_configuration.resolve_for_flow_run(
+        run, client=worker.client, work_pool=worker.work_pool, worker_name=worker.name
+    )
+    await worker.run(run, configuration)
+
+
+async def _end_when_told(scope: anyio.CancelScope) -> None:
+    with anyio.open_signal_receiver(signal.SIGTERM) as told:
+        async for _ in told:
+            scope.cancel()
+            return
+
+
+async def _over(worker: TpuSliceWorker, flow_run: UUID) -> str | None:
+    """Wait until the run is over, or deleted. Returns its job's folder; None where it has no job."""
+    folder = None
+    while True:
+        try:
+            run = await worker.client.read_flow_run(flow_run)
+        except ObjectNotFound:
+            return folder
+        except httpx.HTTPError as exc:  # the server is away; what is due is done when it is back
+            log.warning("Flow run %s cannot be read: %s", flow_run, exc)
+        else:
+            folder = run.infrastructure_pid or folder
+            if run.state is not None and run.state.is_final():
+                return folder
+        await anyio.sleep(LOOK_SECONDS)
+
+
+async def _ended(folder: str) -> None:
+    """Wait until its slice is free, within bounds: a worker of the pool would do the rest."""
+    with anyio.move_on_after(END_SECONDS):
+        while await anyio.to_thread.run_sync(history.read_result, open_storage(folder)) is None:
+            await anyio.sleep(LOOK_SECONDS)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

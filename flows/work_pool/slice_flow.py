@@ -1,0 +1,133 @@
+"""What can be done with a flow that is bound to a pool? Called, submitted here or to a worker, and retried."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Mapping
+from copy import copy
+from typing import Any, Literal, ParamSpec, TypeVar, overload
+
+import anyio
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.objects import FlowRun, State
+from prefect.flows import InfrastructureBoundFlow
+from prefect.states import Cancelling, Scheduled
+from prefect.utilities.asyncutils import run_coro_as_sync
+from prefect.utilities.callables import get_call_parameters
+
+from prefect_tpu.flows.work_pool import travelling
+from prefect_tpu.flows.work_pool.companion import start_companion
+from prefect_tpu.flows.work_pool.sending import send
+from prefect_tpu.flows.work_pool.slice_run import SliceRun
+
+P = ParamSpec("P")
+R = TypeVar("R")
+ASKING_SECONDS = 10.0  # to ask for the end of a run whose caller is being interrupted
+
+
+class SliceFlow(InfrastructureBoundFlow[P, R]):
+    """A flow that runs on a slice of a `tpu-slice` pool, each time anew."""
+
+    _is_leaving = False
+
+    @overload
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
+
+    @overload
+    def __call__(self, *args: Any, return_state: Literal[True], **kwargs: Any) -> State[R]: ...
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run on a slice and wait for the end. Interrupted, the run is cancelled.
+
+        Args:
+            *args: what the flow takes.
+            **kwargs: what the flow takes. Beside that `return_state=True` returns the final state, in place of what the
+                flow returns or raises, and `wait_for` are futures after whose end the run begins.
+        """
+        return_state, wait_for = bool(kwargs.pop("return_state", False)), kwargs.pop("wait_for", None)
+        called = self._call(self._parameters(args, kwargs), return_state, wait_for)
+        return called if inspect.iscoroutinefunction(self.fn) else run_coro_as_sync(called)
+
+    def submit(self, *args: P.args, **kwargs: P.kwargs) -> SliceRun[R]:
+        """Begin to run on a slice. A process in the background sees to the run until its end, whatever the caller does.
+
+        Returns:
+            The run: `state`, `wait()` and `result()`.
+        """
+        return run_coro_as_sync(self._submit(self._parameters(args, kwargs)))
+
+    def submit_to_work_pool(self, *args: P.args, **kwargs: P.kwargs) -> SliceRun[R]:
+        """Leave the run to whichever worker of the pool takes it; needs no access to where slices come from.
+
+        Returns:
+            The run: `state`, `wait()` and `result()`.
+        """
+        return run_coro_as_sync(self._leave_to_workers(self._parameters(args, kwargs)))
+
+    async def retry(self, flow_run: FlowRun) -> Any:
+        """Run a flow run of this flow that is over once more, with the code and settings of now, and wait for its end.
+
+        Args:
+            flow_run: keeps its id; what its tasks have persisted is not computed again.
+        """
+        return await self._ended(await self._submit(flow_run.parameters, flow_run), return_state=False)
+
+    def with_options(self, **options: Any) -> SliceFlow[P, R]:
+        """The same flow with other options, bound to the same pool."""
+        changed = super().with_options(**options)
+        return bound(changed, {**changed.__dict__, "_is_leaving": self._is_leaving})
+
+    def as_it_travels(self) -> SliceFlow[P, R]:
+        """The same, which arrives as a plain flow wherever it is unpickled: the image needs Prefect, nothing of ours."""
+        leaving = copy(self)
+        leaving._is_leaving = True
+        return leaving
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        if not self._is_leaving:
+            return super().__reduce_ex__(protocol)
+        return travelling.reduced({name: value for name, value in self.__dict__.items() if name != "_is_leaving"})
+
+    def _parameters(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """By name. Raises Prefect's errors for a call that the flow would not take."""
+        return get_call_parameters(self, args, dict(kwargs))
+
+    async def _call(self, parameters: dict[str, Any], return_state: bool, wait_for: Any) -> Any:
+        for future in wait_for or ():
+            await anyio.to_thread.run_sync(future.wait)
+        return await self._ended(await self._submit(parameters), return_state)
+
+    async def _submit(self, parameters: dict[str, Any], again: FlowRun | None = None) -> SliceRun[R]:
+        async with get_client() as client:
+            run = await send(client, self, parameters, again)
+        await start_companion(self.work_pool, run.id)
+        return SliceRun(run.id)
+
+    async def _leave_to_workers(self, parameters: dict[str, Any]) -> SliceRun[R]:
+        async with get_client() as client:
+            run = await send(client, self, parameters)
+            await client.set_flow_run_state(run.id, Scheduled())
+        return SliceRun(run.id)
+
+    async def _ended(self, run: SliceRun[R], return_state: bool) -> Any:
+        try:
+            await run.wait_async()
+        except asyncio.CancelledError:
+            await _cancel(run)
+            raise
+        return run.state if return_state else await run.aresult()
+
+
+def bound(flow: Any, attributes: Mapping[str, Any]) -> SliceFlow[Any, Any]:
+    """A flow of ours with these attributes."""
+    made: SliceFlow[Any, Any] = SliceFlow.__new__(SliceFlow)
+    made.__dict__.update({**flow.__dict__, **attributes})
+    return made
+
+
+async def _cancel(run: SliceRun[Any]) -> None:
+    """Ask for its end; whoever sees to the run does the rest."""
+    with anyio.move_on_after(ASKING_SECONDS, shield=True):
+        async with get_client() as client:
+            await client.set_flow_run_state(run.flow_run_id, Cancelling(message="The caller was interrupted."))
