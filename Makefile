@@ -18,7 +18,7 @@ PYTHON = $(shell .ci/find-python)
 
 # What the pods of the cluster tier have: what a program needs, and nothing of ours.
 POD_NEEDS := jax>=0.10 orbax-checkpoint>=0.12 gcsfs
-FLOW_NEEDS := prefect>=3.8.1
+FLOW_NEEDS := prefect>=3.8.1 gcsfs
 # Prefect's own worker for Kubernetes, which shares a cluster with ours in the tests.
 NEIGHBOUR_NEEDS := prefect-kubernetes>=0.8
 

@@ -41,7 +41,7 @@ class Workers:
     started: list[Worker] = field(default_factory=list)
 
     def start(self, **environment: str) -> Worker:
-        """One more; it has come up once it has asked for work."""
+        """One more; it takes some seconds to come up."""
         name = f"{self.pool}-{len(self.started)}"
         log = self.folder / f"{name}.log"
         command = [*PREFECT, "worker", "start", "--type", "tpu-slice", "--pool", self.pool, "--name", name]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,9 +14,12 @@ from control_plane import users
 from gcs import Gcs
 from kubelet import python_image
 from pool_workers import Workers
-from prefect_server import Server
+from prefect_server import Server, wait_for
 from rights import HOST, WORKER, grant_worker
 from slice_runs import SliceRun
+from witness import Witness
+
+from prefect_tpu.flows.work_pool.template import Template, base_job_template
 
 IMAGE = "python-with-prefect"
 FLOWS = Path(__file__).with_name("slice_flows.py")
@@ -42,7 +45,7 @@ class Stage:
 class SlicePool:
     """One of them, and the deployments of it.
 
-    variables: of its jobs, unless a deployment says otherwise.
+    variables: of its jobs, unless a deployment says otherwise. witness: of all JobSets and pods of its namespace.
     """
 
     name: str
@@ -52,6 +55,7 @@ class SlicePool:
     output: str
     workers: Workers
     variables: Mapping[str, Any]
+    witness: Witness
     runs: list[SliceRun] = field(default_factory=list)
     _deployments: int = 0
 
@@ -68,11 +72,20 @@ class SlicePool:
             path=str(FLOWS.parent),
             pull_steps=steps,
             work_pool_name=self.name,
-            job_variables={**self.variables, **variables},
+            job_variables=variables,
             enforce_parameter_schema=False,
             **(options or {}),
         )
         return str(found["id"])
+
+    def wait_for_workers(self, count: int) -> None:
+        """Until so many have asked for work."""
+
+        def look() -> bool:
+            found = self.server.ask(f"/work_pools/{self.name}/workers/filter", limit=100)
+            return sum(one["status"] == "ONLINE" for one in found) >= count
+
+        wait_for(look, f"{count} workers of pool {self.name}")
 
     def start(self, deployment: str, **parameters: Any) -> SliceRun:
         """A run of it, due now."""
@@ -92,8 +105,13 @@ class SlicePool:
 
 
 @contextmanager
-def slice_pool(stage: Stage, server: Server, name: str) -> Iterator[SlicePool]:
-    """A pool, its namespace with the shipped rights, and a bucket for its output; workers are the test's to start."""
+def slice_pool(
+    stage: Stage, server: Server, name: str, change: Callable[[Template], Template] = lambda template: template
+) -> Iterator[SlicePool]:
+    """A pool, its namespace with the shipped rights, and a bucket for its output; workers are the test's to start.
+
+    change: of the template that it is made with.
+    """
     cluster, folder = stage.cluster, stage.folder / name
     folder.mkdir()
     with cluster.namespace(name):
@@ -101,16 +119,19 @@ def slice_pool(stage: Stage, server: Server, name: str) -> Iterator[SlicePool]:
         token = users.token_of(cluster.api, name, WORKER)
         kubeconfig = users.write_kubeconfig(folder / "worker.kubeconfig", cluster.plane.server, token, name)
         output = f"gs://{stage.gcs.new_bucket()}/jobs"
+        variables = variables_of(name, output)
+        template = change(base_job_template(variables))
+        server.ask("/work_pools/", name=name, type="tpu-slice", base_job_template=template)
         environment = {**server.environment, **stage.gcs.environment, "KUBECONFIG": str(kubeconfig)}
         workers = Workers(pool=name, folder=folder, environment=environment)
-        pool = SlicePool(
-            name=name, stage=stage, server=server, namespace=name, output=output, workers=workers,
-            variables=variables_of(name, output),
-        )  # fmt: skip
-        try:
-            yield pool
-        finally:
-            workers.stop()
+        with Witness(cluster.api, name) as witness:
+            try:
+                yield SlicePool(
+                    name=name, stage=stage, server=server, namespace=name, output=output, workers=workers,
+                    variables=variables, witness=witness,
+                )  # fmt: skip
+            finally:
+                workers.stop()
 
 
 def with_prefect(stage: Stage) -> None:

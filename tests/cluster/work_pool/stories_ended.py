@@ -1,0 +1,123 @@
+"""Flow runs that are ended: cancelled by somebody in every phase, or by what their own code does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from queues import KUEUE, QUEUE, make_queue
+from scenes import CHIPS, HOSTS, Played, Scene, Story, played, seen
+from slice_runs import SliceRun
+
+ONE_HOST = {"accelerator": "cpu-1x1"}
+
+
+def cancel(run: SliceRun) -> None:
+    """As the button of the UI does."""
+    run.set_state("CANCELLING", "Cancelling")
+
+
+def force(run: SliceRun) -> None:
+    """As the UI does with a run that it takes for dead."""
+    run.set_state("CANCELLED", "Cancelled", is_forced=True)
+
+
+def in_a_queue(scene: Scene) -> SliceRun:
+    """Kueue holds it back."""
+    make_queue(scene.cluster, scene.pool.namespace)
+    path = f"{KUEUE}/clusterqueues/{scene.pool.namespace}"
+    scene.cluster.api.patch(path, {"spec": {"stopPolicy": "Hold"}}, "merge-patch")
+    run = scene.start("once", {"accelerator": CHIPS, "queue": QUEUE})
+    run.wait_for_name("Queued")
+    return run
+
+
+def pulling_its_image(scene: Scene) -> SliceRun:
+    run = scene.start("once", {**ONE_HOST, "image": "nowhere.example/nothing:1"})
+    run.wait_for_name("Pulling")
+    return run
+
+
+def running(scene: Scene) -> SliceRun:
+    run = scene.start("once", ONE_HOST)
+    run.wait_until_up(1, 1)
+    return run
+
+
+def dead(scene: Scene) -> SliceRun:
+    """Its pods are gone, and nobody has said so to Prefect."""
+    run = scene.start("once", scene.add_slice(), has_region=True)
+    run.wait_until_up(1, HOSTS)
+    scene.lose(*scene.nodes, with_notice=False)
+    return run
+
+
+def ended(at: Callable[[Scene], SliceRun], by: Callable[[SliceRun], None]) -> Callable[[Scene], Played]:
+    """A run that is ended by somebody once it is so far."""
+
+    def play(scene: Scene) -> Played:
+        run = at(scene)
+        by(run)
+        return played(run, scene.pool)
+
+    return play
+
+
+def deleted(scene: Scene) -> Played:
+    """Its run is deleted: nobody can ask for it any more."""
+    run = running(scene)
+    before = seen(run, scene.pool)
+    run.server.delete(f"/flow_runs/{run.id}")
+    run.wait_until_gone()
+    return before
+
+
+def without_deployment(scene: Scene) -> Played:
+    """Its deployment is deleted, then somebody cancels it."""
+    run = running(scene)
+    run.server.delete(f"/deployments/{run.read()['deployment_id']}")
+    cancel(run)
+    return played(run, scene.pool)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class End:
+    """How the flow's own code ends it. has_region: on the second of two hosts. variables: of the deployment."""
+
+    way: str
+    has_region: bool
+    variables: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return f"{self.way}-{'region' if self.has_region else 'flow'}"
+
+    def play(self, scene: Scene) -> Played:
+        variables = {"accelerator": "cpu-2x1"} if self.has_region else ONE_HOST
+        host = 1 if self.has_region else 0
+        run = scene.start("once", {**variables, **self.variables}, has_region=self.has_region, end=self.way, host=host)
+        run.let_go_on()
+        return played(run, scene.pool)
+
+
+ENDS = (
+    End(way="return", has_region=False),
+    End(way="return", has_region=True),
+    End(way="raise", has_region=False),
+    End(way="raise", has_region=True),
+    End(way="memory", has_region=False, variables={"memory": "600Mi"}),
+    End(way="memory", has_region=True, variables={"memory": "600Mi"}),
+    End(way="137", has_region=True),
+    End(way="killed", has_region=True, variables={"max_preemptions": 0}),
+)
+STORIES = [
+    Story(name="cancelled-queued", play=ended(in_a_queue, cancel), needs_kueue=True),
+    Story(name="cancelled-pulling", play=ended(pulling_its_image, cancel)),
+    Story(name="cancelled-running", play=ended(running, cancel), on=("postgres", "sqlite")),
+    Story(name="cancelled-dead", play=ended(dead, cancel)),
+    Story(name="forced", play=ended(running, force), on=("postgres", "sqlite")),
+    Story(name="deleted", play=deleted),
+    Story(name="without-deployment", play=without_deployment),
+    *(Story(name=end.name, play=end.play) for end in ENDS),
+]

@@ -1,0 +1,49 @@
+"""Flow runs that somebody or their own code ends: the right final state, and no object is left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from scenes import Played, Story, named, on_each
+from stories_ended import STORIES
+
+pytestmark = [pytest.mark.work_pool, pytest.mark.timeout(600)]
+
+BY_SOMEBODY = [story for story in STORIES if story.name.startswith(("cancelled", "forced", "without"))]
+BY_CODE = {
+    "return-flow": ("COMPLETED", ["succeeded"]),
+    "return-region": ("COMPLETED", ["succeeded"]),
+    "raise-flow": ("FAILED", ["succeeded"]),  # as far as the slice goes: the engine said it all to Prefect
+    "raise-region": ("FAILED", ["succeeded"]),
+    "memory-flow": ("CRASHED", ["out_of_memory"]),
+    "memory-region": ("CRASHED", ["out_of_memory"]),
+    "137-region": ("FAILED", ["succeeded"]),
+    "killed-region": ("CRASHED", ["host_lost"]),
+}
+DELETED = [story for story in STORIES if story.name == "deleted"]
+
+
+@pytest.mark.parametrize(("story", "database"), on_each(BY_SOMEBODY), ids=named)
+def test_a_run_that_somebody_cancels(outcome_of: Callable[[Story, str], Played], story: Story, database: str) -> None:
+    played = outcome_of(story, database)
+    assert played.state == ("CANCELLED", "Cancelled"), played.told
+    assert not set(played.outcomes) & {"succeeded"} and len(played.outcomes) <= 1, played.told
+    assert not played.left
+
+
+@pytest.mark.parametrize(("story", "database"), on_each(DELETED), ids=named)
+def test_a_run_that_is_deleted_leaves_nothing(
+    outcome_of: Callable[[Story, str], Played], story: Story, database: str
+) -> None:
+    played = outcome_of(story, database)
+    assert played.state[0] == "RUNNING" and not played.run.left()
+
+
+@pytest.mark.parametrize(("story", "database"), on_each(story for story in STORIES if story.name in BY_CODE), ids=named)
+def test_a_run_that_its_own_code_ends(outcome_of: Callable[[Story, str], Played], story: Story, database: str) -> None:
+    played = outcome_of(story, database)
+    kind, outcomes = BY_CODE[story.name]
+    assert played.state[0] == kind, played.told
+    assert played.outcomes == outcomes, played.told
+    assert played.began == 1 and not played.left and played.jobsets == 1

@@ -1,0 +1,44 @@
+"""What bounds a flow run: the number of its restarts, the pauses between them, and the slots of its deployment."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from scenes import Story, named, on_each
+from stories_limits import STORIES
+
+pytestmark = [pytest.mark.work_pool, pytest.mark.timeout(600)]
+
+CAPPED = [story for story in STORIES if story.name == "capped"]
+SLOW = [story for story in STORIES if story.name == "slow-slice"]
+FIRST_PAUSE = datetime.timedelta(seconds=5)  # as `policy/restarts.py` has it
+
+
+@pytest.mark.parametrize(("story", "database"), on_each(CAPPED), ids=named)
+def test_a_slice_that_is_lost_too_often(outcome_of: Callable[[Story, str], Any], story: Story, database: str) -> None:
+    played = outcome_of(story, database)
+    assert played.state[0] == "CRASHED", played.told
+    assert len(played.outcomes) == 2 and played.states.count("AwaitingRetry") == 1, played.told
+    assert not played.left
+
+
+@pytest.mark.parametrize(("story", "database"), on_each(CAPPED), ids=named)
+def test_a_pause_before_each_restart(outcome_of: Callable[[Story, str], Any], story: Story, database: str) -> None:
+    past = outcome_of(story, database).history
+    (crashed, waiting) = next(pair for pair in zip(past, past[1:], strict=False) if pair[1]["name"] == "AwaitingRetry")
+    due = datetime.datetime.fromisoformat(waiting["state_details"]["scheduled_time"])
+    again = next(state for state in past if state["timestamp"] > waiting["timestamp"] and state["type"] == "PENDING")
+    assert datetime.datetime.fromisoformat(again["timestamp"]) >= due
+    assert due - datetime.datetime.fromisoformat(crashed["timestamp"]) <= FIRST_PAUSE
+
+
+@pytest.mark.parametrize(("story", "database"), on_each(SLOW), ids=named)
+def test_a_slot_is_kept_while_a_run_waits_for_its_slice(
+    outcome_of: Callable[[Story, str], Any], story: Story, database: str
+) -> None:
+    runs = outcome_of(story, database)
+    assert runs.first.state[0] == runs.second.state[0] == "COMPLETED", (runs.first.told, runs.second.told)
+    assert not runs.overlapped, "two runs of a deployment that allows one"
