@@ -13,6 +13,7 @@ from prefect_tpu.infra.pods import PodSettings
 
 PREFECT = "prefect.io/"  # how the labels begin that Prefect gives
 BLOCKS = "prefect.blocks."  # how a reference to one begins, inside its braces
+COMMAND = "python -m prefect flow-run execute"  # of a run that brings none
 PATHWAYS = "pathways"  # the field, and how others begin that are settings of Pathways
 OF_PODS = tuple(name for name in PodSettings.__dataclass_fields__ if name in {*SliceFields.model_fields} - {PATHWAYS})
 
@@ -47,6 +48,11 @@ class TpuSliceConfiguration(BaseJobConfiguration, SliceFields):
         made: Self = await super().from_template_and_values(base_job_template, values, client=client)
         made._hidden = frozenset(_from_blocks(base_job_template, values))
         return made
+
+    @staticmethod
+    def _base_flow_run_command() -> str:
+        """`python` is the interpreter of the hosts, which need no `prefect` on their path then."""
+        return COMMAND
 
     @property
     def refusal(self) -> str | None:

@@ -17,7 +17,7 @@ from uuid import UUID
 import anyio.to_thread
 
 from prefect_tpu.flows.saved import completed
-from prefect_tpu.flows.work_pool.configuration import OF_PODS, TpuSliceConfiguration
+from prefect_tpu.flows.work_pool.configuration import COMMAND, OF_PODS, TpuSliceConfiguration
 from prefect_tpu.flows.work_pool.environment import Environment, environment_of
 from prefect_tpu.flows.work_pool.kept_secret import keep_secret, secret_place
 from prefect_tpu.infra import layout
@@ -111,7 +111,7 @@ def _job(configuration: TpuSliceConfiguration, name: str, backend: str, pods: Po
 
 def _program(command: str | None) -> Program:
     try:
-        words = shlex.split(command or "prefect flow-run execute")
+        words = shlex.split(command or COMMAND)
     except ValueError as exc:
         raise UsageError(f"The command {command!r} cannot be read: {exc}. Write it as for a shell.") from exc
     if not words:

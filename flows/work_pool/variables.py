@@ -145,5 +145,6 @@ class TpuSliceVariables(BaseVariables, SliceFields):
     )
     labels: dict[str, str] = Field({}, description="Put on the objects of the run, as for costs.")
     command: str | None = Field(
-        None, description="What the leader runs. Empty: `prefect flow-run execute`, or what carries a bundle out."
+        None,
+        description="What the leader runs. Empty: `python -m prefect flow-run execute`, or what carries a bundle out.",
     )

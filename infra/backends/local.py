@@ -17,6 +17,7 @@ from prefect_tpu.infra.accelerators import resolve
 from prefect_tpu.infra.backends import local_checks, local_limits
 from prefect_tpu.infra.backends.base import Attempt, Handle, Held, LogLine, Place, Plan, Refused, Remnant
 from prefect_tpu.infra.backends.local_gpus import LocalGpus, stand_in
+from prefect_tpu.infra.backends.local_keys import region_key
 from prefect_tpu.infra.backends.local_logs import last_lines, read_lines
 from prefect_tpu.infra.backends.local_ports import free_port
 from prefect_tpu.infra.backends.local_processes import (
@@ -125,6 +126,7 @@ class LocalBackend:
         shape = resolve(held.offer.accelerator, dialect=job.dialect)
         gpus = self._gpus.chosen(shape, held.handle["slice"])
         port = free_port(f"{attempt.output}/{attempt.number}/{held.handle['slice']}")
+        is_flow = job.program.kind == "flow"
         hosts = HostPlan(
             job=job.name,
             attempt=attempt.number,
@@ -150,6 +152,7 @@ class LocalBackend:
             stall_timeout=job.stall_timeout,
             drills=job.drills,
             python=sys.executable,
+            regions=f"127.0.0.1:{free_port(f'{attempt.output}/{attempt.number}/regions')}" if is_flow else None,
         )
         return Plan(hosts=hosts, commands=tuple(_command(hosts, host) for host in range(hosts.hosts)))
 
@@ -174,6 +177,8 @@ class LocalBackend:
         folder = storage.path(layout.host(plan.attempt, host))
         folder.mkdir(parents=True, exist_ok=True)
         own = {Env.ATTEMPT: _mark(plan.output, plan.attempt), Env.HOST: str(host)}
+        if plan.program.kind == "flow":
+            own[Env.REGION_KEY] = region_key(storage.root)
         environment = {**self._environment, **_unwritten(storage), **own}
         with storage.path(layout.runner_log(plan.attempt, host)).open("ab") as log, notice_withheld():
             return subprocess.Popen(
