@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from prefect.blocks.core import Block
-from pydantic import Field, model_validator
+from pydantic import Field, HttpUrl, model_validator
 
 from prefect_tpu.infra.errors import UsageError
 from prefect_tpu.infra.gcp.clusters import ClusterName, GkeCluster
@@ -17,11 +17,23 @@ class GKECluster(Block):
     """A cluster that trains, and what its jobs have in common; nothing of it is secret.
 
     Jobs name it as their cluster, `block:my-cluster`; what a job says itself counts more.
+
+    Examples:
+        See what is saved:
+        ```python
+        from prefect_tpu.blocks import GKECluster
+
+        cluster = GKECluster.load("BLOCK_NAME")
+        ```
     """
 
     _block_type_name: ClassVar[str] = "GKE Cluster"
     _block_type_slug: ClassVar[str] = "gke-cluster"
     _description: ClassVar[str] = "A cluster of Google Kubernetes Engine on whose TPU slices jobs train."
+    # Of what it names; pages of our own have no public address yet, nor has a picture.
+    _documentation_url: ClassVar[HttpUrl | None] = HttpUrl(
+        "https://cloud.google.com/kubernetes-engine/docs/concepts/tpus"
+    )
 
     project: str = Field("", description="Google Cloud project of the cluster. Empty where a context is given.")
     location: str = Field("", description="Zone or region of the cluster, such as `us-east5-b`.")
