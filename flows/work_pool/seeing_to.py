@@ -5,6 +5,8 @@ The process that was started leaves once the run is submitted; a child of its ow
 
 from __future__ import annotations
 
+import contextlib
+import datetime
 import logging
 import os
 import signal
@@ -15,7 +17,10 @@ from uuid import UUID
 import anyio
 import anyio.to_thread
 import httpx
-from prefect.exceptions import ObjectNotFound
+from prefect.client.schemas.objects import FlowRun
+from prefect.exceptions import Abort, ObjectNotFound
+from prefect.states import Pending
+from prefect.utilities.engine import propose_state
 
 from prefect_tpu.flows.streams import make_lasting
 from prefect_tpu.flows.work_pool.worker import TpuSliceWorker
@@ -54,7 +59,7 @@ async def _see_to(work_pool: str, flow_run: UUID, submitted: int) -> None:
         tasks.start_soon(_end_when_told, tasks.cancel_scope)
         name = f"submitted-from-{socket.gethostname()}"  # one line in the pool's list of workers, however many runs
         async with TpuSliceWorker(work_pool_name=work_pool, name=name, create_pool_if_not_found=False) as worker:
-            await _submit(worker, flow_run)
+            await _submit(worker, await worker.client.read_flow_run(flow_run))
             os.write(submitted, b"1")
             os.close(submitted)
             folder = await _over(worker, flow_run)
@@ -63,12 +68,21 @@ async def _see_to(work_pool: str, flow_run: UUID, submitted: int) -> None:
         tasks.cancel_scope.cancel()
 
 
-async def _submit(worker: TpuSliceWorker, flow_run: UUID) -> None:
-    run = await worker.client.read_flow_run(flow_run)
+async def _submit(worker: TpuSliceWorker, run: FlowRun) -> None:
     configuration = await worker.job_configuration.resolve_for_flow_run(
         run, client=worker.client, work_pool=worker.work_pool, worker_name=worker.name
     )
     await worker.run(run, configuration)
+
+
+async def _take_when_due(worker: TpuSliceWorker, run: FlowRun) -> None:
+    """As a worker that polls does: the run waits for another start, or could not be submitted before."""
+    due = run.state.state_details.scheduled_time if run.state is not None and run.state.is_scheduled() else None
+    if due is None or due > datetime.datetime.now(datetime.UTC):
+        return
+    with contextlib.suppress(Abort):  # somebody else takes it
+        await propose_state(worker.client, Pending(), flow_run_id=run.id)
+        await _submit(worker, run)
 
 
 async def _end_when_told(scope: anyio.CancelScope) -> None:
@@ -84,19 +98,21 @@ async def _over(worker: TpuSliceWorker, flow_run: UUID) -> str | None:
     while True:
         try:
             run = await worker.client.read_flow_run(flow_run)
-        except ObjectNotFound:
-            return folder
-        except httpx.HTTPError as exc:  # the server is away; what is due is done when it is back
-            log.warning("Flow run %s cannot be read: %s", flow_run, exc)
-        else:
             folder = run.infrastructure_pid or folder
             if run.state is not None and run.state.is_final():
                 return folder
+            await _take_when_due(worker, run)
+        except ObjectNotFound:
+            return folder
+        except httpx.HTTPError as exc:  # the server is away; what is due is done when it is back
+            log.warning("Flow run %s cannot be asked for: %s", flow_run, exc)
         await anyio.sleep(LOOK_SECONDS)
 
 
 async def _ended(folder: str) -> None:
     """Wait until its slice is free, within bounds: a worker of the pool would do the rest."""
+    if await anyio.to_thread.run_sync(history.read_job, open_storage(folder)) is None:
+        return
     with anyio.move_on_after(END_SECONDS):
         while await anyio.to_thread.run_sync(history.read_result, open_storage(folder)) is None:
             await anyio.sleep(LOOK_SECONDS)

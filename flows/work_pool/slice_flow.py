@@ -79,7 +79,7 @@ class SliceFlow(InfrastructureBoundFlow[P, R]):
         return bound(changed, {**changed.__dict__, "_is_leaving": self._is_leaving})
 
     def as_it_travels(self) -> SliceFlow[P, R]:
-        """The same, which arrives as a plain flow wherever it is unpickled: the image needs Prefect, nothing of ours."""
+        """The same, which is a plain flow where it is unpickled: the image needs Prefect, nothing of ours."""
         leaving = copy(self)
         leaving._is_leaving = True
         return leaving
