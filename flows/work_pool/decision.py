@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from prefect.client.schemas.objects import StateType
 
 from prefect_tpu.flows.work_pool.facts import JobFacts, JobPhase, RunFacts
-from prefect_tpu.flows.work_pool.words import crashed
+from prefect_tpu.flows.work_pool.words import again, crashed
 from prefect_tpu.infra.launcher.handed_back import HandedBack
 from prefect_tpu.infra.state import JobState
 
@@ -89,7 +89,7 @@ def decide(run: RunFacts, job: JobFacts) -> Action:
     """The one action that is due now."""
     match job.phase:
         case JobPhase.UNKNOWN:
-            return Leave()
+            return _unless_submitted(run) if run.is_just_handed_out else Leave()
         case JobPhase.ABSENT:
             return _without_job(run)
         case JobPhase.OVER:
@@ -124,7 +124,7 @@ def _resubmit(run: RunFacts) -> Action:
     if not run.has_deployment or run.resubmitted >= MOST_RESUBMISSIONS:
         return Leave() if run.is_final else Crash(message=f"Nothing came of {run.resubmitted + 1} submissions.")
     seconds = FIRST_RESUBMISSION_SECONDS * 2**run.resubmitted
-    return Requeue(seconds=seconds, message=f"Submitted again: nothing came of submission {run.resubmitted + 1}.")
+    return Requeue(seconds=seconds, message=again(run.resubmitted + 1))
 
 
 def _after_end(run: RunFacts, job: JobFacts) -> Action:

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from prefect_tpu.infra.errors import Failure
 
+AGAIN = "Submitted again:"  # how the message begins of a run that was given back to Prefect
+
 
 def crashed(cause: Failure) -> str:
     """What a run whose slice was lost crashed for: what happened, and what to do."""
     return f"{str(cause).rstrip('.')}. {cause.advice}".strip()
+
+
+def again(submission: int) -> str:
+    """Why a run is given back: the number of the submission of which nothing came."""
+    return f"{AGAIN} nothing came of submission {submission}."

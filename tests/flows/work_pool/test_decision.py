@@ -87,7 +87,9 @@ AD_HOC = {"has_deployment": False}
         (run(S.CRASHED, is_unsubmitted=True, **AD_HOC), ABSENT, Leave),
         (late(S.CRASHED), ABSENT, Leave),
         # One that cannot be seen from here.
-        (late(S.PENDING), UNKNOWN, Leave),
+        (replace(late(S.PENDING), name="Provisioning"), UNKNOWN, Leave),
+        (run(S.PENDING), UNKNOWN, Wait),
+        (late(S.PENDING), UNKNOWN, Requeue),
         (late(S.RUNNING), UNKNOWN, Leave),
         (late(S.CANCELLING), UNKNOWN, Leave),
         # It waits for its slice, runs, or was lost.

@@ -1,0 +1,194 @@
+"""What is done about one run and its job? Looks at both, decides, and carries it out: nothing on an old look alone."""
+
+from __future__ import annotations
+
+import datetime
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+import anyio.to_thread
+from prefect.client.schemas.objects import FlowRun, StateType, WorkPool
+from prefect.logging.loggers import flow_run_logger
+
+from prefect_tpu.flows.work_pool import crash_logs
+from prefect_tpu.flows.work_pool.cases import CALM_SECONDS, Case
+from prefect_tpu.flows.work_pool.decision import (
+    Action,
+    Crash,
+    Drive,
+    Leave,
+    Proposal,
+    Requeue,
+    Stop,
+    Wait,
+    decide,
+)
+from prefect_tpu.flows.work_pool.facts import JobFacts, JobPhase, RunFacts
+from prefect_tpu.flows.work_pool.job_reading import JobRead, JobReader
+from prefect_tpu.flows.work_pool.kept_secret import forget_secret
+from prefect_tpu.flows.work_pool.run_reading import Runs, run_facts
+from prefect_tpu.flows.work_pool.slice_events import Event, SliceEvents, related
+from prefect_tpu.flows.work_pool.transitions import QUEUED, Transitions
+from prefect_tpu.flows.work_pool.voice import Voice
+from prefect_tpu.infra.launcher import history
+from prefect_tpu.infra.launcher.fleet import Drive as FleetDrive
+from prefect_tpu.infra.launcher.fleet import Fleet
+from prefect_tpu.infra.storage import Storage
+
+log = logging.getLogger(__name__)
+ANOTHER_SECONDS = 5.0  # until it is looked again whether another worker has done what was due
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hands:
+    """What is needed to act.
+
+    started: hears of each drive that was begun.
+    changed: hears that a run is to be called something else.
+    """
+
+    runs: Runs
+    transitions: Transitions
+    fleet: Fleet
+    pool: WorkPool
+    started: Callable[[Case, FleetDrive], None]
+    changed: Callable[[Case], None]
+
+    async def see_to(self, case: Case) -> bool:
+        """Do what is due. Whether the case is closed.
+
+        What was seen of the run by a look at many is only good for finding out that nothing is due. Else the job is
+        read first and then the run: what the engine said last before its slice went is then seen.
+        """
+        read = await self._read(case)
+        if isinstance(decide(self._facts(case, case.run), read.facts), Leave | Wait):
+            action: Action = decide(self._facts(case, case.run), read.facts)
+        else:
+            await self._look_at_run(case)
+            action = decide(await self._counted(case, read), read.facts)
+        match action:
+            case Leave():
+                return await self._leave(case, read)
+            case Wait(seconds=seconds):
+                case.due = time.monotonic() + seconds
+            case Drive():
+                await self._drive(case, action, read)
+            case Stop(reason=reason):
+                await anyio.to_thread.run_sync(history.ask_to_stop, self._storage(case), reason)
+                case.has_asked, case.due = True, 0.0
+            case _:
+                await self._propose(case, action, read)
+        return False
+
+    async def _read(self, case: Case) -> JobRead:
+        if (driven := case.driven(self.fleet)) is not None:
+            return JobRead(facts=driven)
+        return await self._read_anew(case)
+
+    async def _read_anew(self, case: Case) -> JobRead:
+        if not case.folder:  # nobody has said where it would be
+            return JobRead(facts=JobFacts(phase=JobPhase.ABSENT))
+        if case.reader is None:
+            case.reader = await anyio.to_thread.run_sync(JobReader, case.folder)
+        read = await anyio.to_thread.run_sync(case.reader.read)
+        case.has_asked = read.facts.is_stop_asked
+        return read
+
+    def _storage(self, case: Case) -> Storage:
+        case.reader = case.reader or JobReader(case.folder)
+        return case.reader.storage
+
+    async def _look_at_run(self, case: Case) -> None:
+        case.saw(await self.runs.read(case.id), time.monotonic())
+
+    def _facts(self, case: Case, run: FlowRun | None, resubmitted: int = 0) -> RunFacts:
+        """A run whose job is another one now is gone, as far as this job knows."""
+        is_elsewhere = run is not None and run.infrastructure_pid not in (None, case.folder)
+        now = datetime.datetime.now(datetime.UTC)
+        return run_facts(None if is_elsewhere else run, now, time.monotonic() - case.since, resubmitted)
+
+    async def _counted(self, case: Case, read: JobRead) -> RunFacts:
+        """With how often it was submitted in vain, where that counts."""
+        facts = self._facts(case, case.run)
+        action = decide(facts, read.facts)
+        if not isinstance(action, Requeue) or action.of or read.facts.due is not None:
+            return facts
+        return self._facts(case, case.run, await self.runs.resubmitted(case.id))
+
+    async def _leave(self, case: Case, read: JobRead) -> bool:
+        case.due = time.monotonic() + CALM_SECONDS
+        facts = self._facts(case, case.run)
+        is_over = read.facts.phase is not JobPhase.OPEN and (facts.type is None or facts.is_final)
+        if is_over:
+            await self._clear_up(case, read)
+        return is_over
+
+    async def _clear_up(self, case: Case, read: JobRead) -> None:
+        """The secrets of a job that is over go, unless its run is begun again."""
+        if read.job is None or read.facts.phase is not JobPhase.OVER:
+            return
+        async with self.fleet.hold(case.folder) as storage:
+            if storage is None or (await self._read_anew(case)).facts.phase is not JobPhase.OVER:
+                return
+            await self._look_at_run(case)
+            facts = self._facts(case, case.run)
+            if facts.type is None or facts.is_final:
+                await forget_secret(storage, read.job)
+
+    async def _drive(self, case: Case, action: Drive, read: JobRead) -> None:
+        """The run is named first: one that is called so was driven since it was handed out."""
+        if action.names:
+            if not await self.transitions.name(case.id, QUEUED, "Its job is written down, and waits for a slice."):
+                case.due = time.monotonic() + ANOTHER_SECONDS
+                return
+            case.named = QUEUED
+        assert case.run is not None or read.facts.is_stop_asked, "a job without a run is driven to its end alone"
+        name = case.folder.rstrip("/").rpartition("/")[2]
+        belongs_to = related(case.run, self.pool) if case.run is not None else []
+        events = SliceEvents(name, case.folder, belongs_to)
+        case.voice = Voice(events, self._log(case), lambda: self.changed(case))
+        case.due = time.monotonic() + CALM_SECONDS
+        self.started(case, self.fleet.start(case.folder, case.voice, hands_back=True, after=action.after))
+
+    async def _propose(self, case: Case, wanted: Proposal, read: JobRead) -> None:
+        """Only whoever holds the job's lease moves its run; a run without a job is anybody's."""
+        if read.facts.phase is not JobPhase.OPEN and read.facts.phase is not JobPhase.OVER:
+            await self._make(case, wanted, None)
+            return
+        async with self.fleet.hold(case.folder) as storage:
+            if storage is None:
+                case.due = time.monotonic() + ANOTHER_SECONDS
+                return
+            read = await self._read_anew(case)
+            await self._look_at_run(case)
+            action = decide(await self._counted(case, read), read.facts)
+            case.due = 0.0
+            if isinstance(action, Proposal):
+                await self._make(case, action, storage)
+
+    async def _make(self, case: Case, wanted: Proposal, storage: Storage | None) -> None:
+        if isinstance(wanted, Crash) and storage is not None and wanted.of:
+            outcome = await anyio.to_thread.run_sync(history.read_outcome, storage, wanted.of)
+            await crash_logs.tell(self._log(case), storage, wanted.of, outcome.failure if outcome else None)
+        is_made = await self.transitions.make(case.id, wanted)
+        if is_made and isinstance(wanted, Requeue) and wanted.of and case.run is not None:
+            name = case.folder.rstrip("/").rpartition("/")[2]
+            payload = {"seconds": round(wanted.seconds, 1), "said": wanted.message}
+            event = Event(attempt=wanted.of, name="requeued", payload=payload)
+            SliceEvents(name, case.folder, related(case.run, self.pool)).send(event)
+        case.due = 0.0 if is_made else time.monotonic() + ANOTHER_SECONDS
+
+    def _log(self, case: Case) -> logging.LoggerAdapter[Any]:
+        """What is said through it is seen in the run's own log."""
+        if case.run is None:
+            return logging.LoggerAdapter(log, {})
+        return flow_run_logger(flow_run=case.run).getChild("slice")
+
+
+def is_pending(run: FlowRun | None) -> bool:
+    """Whether it may be called something that it waits for."""
+    return run is not None and run.state is not None and run.state.type is StateType.PENDING

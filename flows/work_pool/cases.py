@@ -1,0 +1,98 @@
+"""What does this process know of a run and its job between two looks? Little, and all of it can be found out again."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from prefect.client.schemas.objects import FlowRun
+
+from prefect_tpu.flows.work_pool.facts import Driver, JobFacts, JobPhase
+from prefect_tpu.flows.work_pool.job_reading import JobReader
+from prefect_tpu.flows.work_pool.voice import Voice
+from prefect_tpu.infra.launcher.fleet import Fleet
+
+CALM_SECONDS = 60.0  # until a case is looked at again in which nothing seems to happen
+FIRST_REST_SECONDS, LONGEST_REST_SECONDS = 2.0, 120.0  # after an error
+
+
+@dataclass
+class Case:
+    """A run, and the folder of its job.
+
+    run: as it was seen last; None where it is not there.
+    since: when it was first seen in this very state, by this process's clock.
+    due: when it is to be looked at again, if nothing happens before.
+    is_busy: something is being done about it; is_missed: it changed meanwhile.
+    errors: how often in a row nothing could be done about it; breaks: how often its drive broke.
+    has_asked: the job was asked to stop.
+    voice: of the drive.
+    named: what it is called as a pending run, as far as this process said it; named_at: when.
+    """
+
+    id: UUID
+    folder: str
+    run: FlowRun | None = None
+    since: float = 0.0
+    due: float = 0.0
+    is_busy: bool = False
+    is_missed: bool = False
+    errors: int = 0
+    breaks: int = 0
+    has_asked: bool = False
+    reader: JobReader | None = None
+    voice: Voice | None = None
+    named: str = ""
+    named_at: float = -math.inf
+
+    def saw(self, run: FlowRun | None, now: float) -> bool:
+        """Take over what Prefect says of the run; whether that is another state than before."""
+        before, after = _state(self.run), _state(run)
+        is_new = self.run is None or before != after or run is None
+        self.run = run
+        if is_new:
+            self.since, self.due, self.named = now, now, ""
+        return is_new
+
+    def rest(self, now: float, times: int) -> None:
+        """Nothing could be done, so often in a row: look later, and not before."""
+        self.due = now + min(LONGEST_REST_SECONDS, FIRST_REST_SECONDS * 2 ** min(times - 1, 10))
+
+    def driven(self, fleet: Fleet) -> JobFacts | None:
+        """The job, as far as is known without looking; None where this process does not drive it."""
+        drive = fleet.drives.get(self.folder)
+        if drive is None:
+            return None
+        driver = Driver.US if drive.is_driving else Driver.ANOTHER
+        has_live = self.voice.has_begun if self.voice is not None and drive.is_driving else True
+        return JobFacts(phase=JobPhase.OPEN, driver=driver, has_live=has_live, is_stop_asked=self.has_asked)
+
+
+def _state(run: FlowRun | None) -> object:
+    return None if run is None else run.state_id
+
+
+@dataclass
+class Cases:
+    """All that are not over, by run; and what was seen of those that are, so that nobody looks at them again."""
+
+    open: dict[UUID, Case] = field(default_factory=dict)
+    over: dict[UUID, object] = field(default_factory=dict)
+
+    def at(self, run: UUID, folder: str) -> Case:
+        """The case of a run. Its job may have moved to another folder, by being asked for with other settings."""
+        case = self.open.get(run)
+        if case is None or case.folder != folder:
+            case = self.open[run] = Case(id=run, folder=folder)
+        return case
+
+    def close(self, case: Case) -> None:
+        """Nothing is left to be done, unless the run changes."""
+        if self.open.get(case.id) is case:
+            del self.open[case.id]
+        self.over[case.id] = _state(case.run)
+
+    def is_over(self, run: FlowRun) -> bool:
+        """Whether it is as it was when its case was closed."""
+        return self.over.get(run.id, self) == _state(run)

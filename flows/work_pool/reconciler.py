@@ -1,0 +1,263 @@
+"""Who keeps Prefect's picture of runs and that of their jobs alike? A loop that looks, and acts on what it sees.
+
+Nothing is remembered that cannot be found out again, so it may be killed at any moment, and several may run at once.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable
+from uuid import UUID
+
+import anyio
+import anyio.to_thread
+import httpx
+from anyio.abc import TaskGroup
+from prefect.client.orchestration import PrefectClient
+from prefect.client.schemas.objects import FlowRun, WorkPool
+
+from prefect_tpu.flows.work_pool.acting import Hands, is_pending
+from prefect_tpu.flows.work_pool.cases import Case, Cases
+from prefect_tpu.flows.work_pool.hearing import hear_of_runs
+from prefect_tpu.flows.work_pool.outputs import Outputs, is_folder
+from prefect_tpu.flows.work_pool.run_reading import PAGE, Runs
+from prefect_tpu.flows.work_pool.transitions import Transitions
+from prefect_tpu.infra.errors import PrefectTpuError
+from prefect_tpu.infra.job import name_from_run
+from prefect_tpu.infra.launcher.fleet import Broken, Drive, Fleet
+from prefect_tpu.infra.request import job_folder
+
+log = logging.getLogger(__name__)
+LOOK_SECONDS = 5.0  # between two looks at the pool's runs, for each page of them
+CRASHED_LOOKS = 3  # each so many looks, those that crashed are looked at too
+NAME_SECONDS = 3.0  # between two names of one pending run
+SHORTEST_SECONDS = 0.05  # between two rounds of acting: what happens at once is seen together
+LONGEST_REST_SECONDS = 60.0  # a server that is away is asked no less often
+DEED_SECONDS = 300.0  # for what is done about one run; it is begun anew then
+MOST_AT_ONCE = 16
+
+
+class Reconciler:
+    """Sees to all runs of one pool, and drives their jobs.
+
+    Args:
+        client: of the Prefect server.
+        pool: whose runs they are.
+        fleet: what drives jobs.
+        name: of the worker that this runs in, for its log.
+    """
+
+    def __init__(self, client: PrefectClient, pool: WorkPool, fleet: Fleet, name: str) -> None:
+        self._client, self._pool, self._fleet, self._worker = client, pool, fleet, name
+        self._runs = Runs(client, pool.id)
+        self._transitions = Transitions(client)
+        self._outputs = Outputs(client, pool)
+        self._cases = Cases()
+        self._hands = Hands(
+            runs=self._runs,
+            transitions=self._transitions,
+            fleet=fleet,
+            pool=pool,
+            started=self._started,
+            changed=self._renamed,
+        )
+        self._wake, self._to_name = anyio.Event(), anyio.Event()
+        self._changed: set[UUID] = set()
+        self._folders: set[str] = set()
+        self._unnamed: set[UUID] = set()
+        self._watched: set[Drive] = set()
+        self._looks = 0
+        self._next_look = 0.0
+        self._tasks: TaskGroup | None = None
+        self._limiter = anyio.CapacityLimiter(MOST_AT_ONCE)
+
+    async def run(self) -> None:
+        """For ever; cancel it. What one run or the server answers ends it never."""
+        async with anyio.create_task_group() as tasks:
+            self._tasks = tasks
+            tasks.start_soon(self._keep_naming)
+            tasks.start_soon(hear_of_runs, self._pool, self._heard)
+            tasks.start_soon(self._keep_scanning)
+            await self._keep_looking()
+
+    def nudge(self, folder: str) -> None:
+        """A job was just written down there, or is to stop."""
+        self._folders.add(folder)
+        self._wake.set()
+
+    def _heard(self, run: UUID) -> None:
+        if run in self._cases.open:
+            self._changed.add(run)
+            self._wake.set()
+
+    async def _keep_looking(self) -> None:
+        failures = 0
+        while True:
+            self._wake = anyio.Event()
+            try:
+                await self._look()
+                failures = 0
+            except (httpx.HTTPError, PrefectTpuError) as exc:
+                failures += 1
+                self._next_look = time.monotonic() + min(LONGEST_REST_SECONDS, LOOK_SECONDS * 2 ** min(failures - 1, 8))
+                if failures == 1:
+                    log.warning("The runs of work pool %r are not known: %s. Asked again.", self._pool.name, exc)
+            self._attend()
+            await anyio.sleep(SHORTEST_SECONDS)
+            with anyio.move_on_after(max(0.0, self._next() - time.monotonic())):
+                await self._wake.wait()
+
+    def _next(self) -> float:
+        """When something is due if nothing happens."""
+        return min([self._next_look, *(case.due for case in self._cases.open.values() if not case.is_busy)])
+
+    async def _look(self) -> None:
+        """All that the server tells of the pool's runs; between two such looks only what has changed."""
+        await self._take_in_folders()
+        if time.monotonic() >= self._next_look:
+            runs = await self._runs.at_work()
+            await self._see(runs, {run.id for run in runs}, set(self._cases.open))
+            if self._looks % CRASHED_LOOKS == 0:
+                await self._see(await self._runs.crashed(), set(), set())
+            self._looks += 1
+            self._next_look = time.monotonic() + LOOK_SECONDS * (1 + len(runs) // PAGE)
+        elif self._changed:
+            changed, self._changed = self._changed, set()
+            await self._see((), set(), changed)
+
+    async def _see(self, runs: Iterable[FlowRun], seen: set[UUID], wanted: set[UUID]) -> None:
+        """Take over what is said of these runs, and of others that are asked for."""
+        others = wanted - seen
+        found = await self._runs.named(others) if others else {}
+        for run in [*runs, *(run for run in found.values() if run is not None)]:
+            self._saw(run)
+        for number in [number for number, run in found.items() if run is None and number in self._cases.open]:
+            self._saw_state(self._cases.open[number], None)
+
+    def _saw(self, run: FlowRun) -> None:
+        if self._cases.is_over(run):
+            return
+        pid = run.infrastructure_pid
+        if pid is not None and not is_folder(pid):  # of a process of somebody else's
+            return
+        folder = pid or self._guessed(run)
+        self._saw_state(self._cases.at(run.id, folder), run)
+
+    def _guessed(self, run: FlowRun) -> str:
+        """Where its job would be if it asked for no output of its own; empty where nobody knows."""
+        output = self._outputs.default
+        return job_folder(output, name_from_run(str(run.id))) if output else ""
+
+    def _saw_state(self, case: Case, run: FlowRun | None) -> None:
+        if case.saw(run, time.monotonic()):
+            case.is_missed = case.is_busy
+
+    async def _take_in_folders(self) -> None:
+        """Jobs that somebody has just written down: whose are they?"""
+        folders, self._folders = self._folders, set()
+        for folder in folders:
+            if (asker := await self._outputs.asker(folder)) is not None:
+                self._cases.over.pop(asker, None)
+                case = self._cases.at(asker, folder)
+                case.due, case.is_missed = 0.0, case.is_busy
+                case.run = await self._runs.read(asker)
+
+    def _attend(self) -> None:
+        """Begin to act on all that is due."""
+        assert self._tasks is not None, "set before anything is looked at"
+        now = time.monotonic()
+        for case in [case for case in self._cases.open.values() if case.due <= now and not case.is_busy]:
+            case.is_busy = True
+            self._tasks.start_soon(self._see_to, case)
+
+    async def _see_to(self, case: Case) -> None:
+        try:
+            async with self._limiter:
+                with anyio.fail_after(DEED_SECONDS):
+                    if await self._hands.see_to(case):
+                        self._cases.close(case)
+            case.errors = 0
+        except Exception as exc:  # of one run: the others are seen to
+            self._failed(case, exc)
+        finally:
+            case.is_busy = False
+            if case.is_missed:
+                case.is_missed, case.due = False, 0.0
+            self._wake.set()
+
+    def _failed(self, case: Case, exc: Exception) -> None:
+        case.errors += 1
+        case.rest(time.monotonic(), case.errors)
+        if case.errors == 1:
+            is_known = isinstance(exc, PrefectTpuError | httpx.HTTPError | TimeoutError | OSError)
+            log.warning(
+                "Nothing could be done about flow run %s: %s. Tried again.", case.id, exc or "it took too long",
+                exc_info=None if is_known else exc,
+            )  # fmt: skip
+
+    def _started(self, case: Case, drive: Drive) -> None:
+        if drive not in self._watched:
+            assert self._tasks is not None, "set before anything is driven"
+            self._watched.add(drive)
+            self._tasks.start_soon(self._watch, case, drive)
+
+    async def _watch(self, case: Case, drive: Drive) -> None:
+        """Until a drive is over: then its job is to be read."""
+        await drive.ended.wait()
+        self._watched.discard(drive)
+        case.due, case.is_missed = 0.0, case.is_busy
+        if isinstance(drive.outcome, Broken):
+            case.breaks += 1
+            case.rest(time.monotonic(), case.breaks)
+            if case.breaks == 1:
+                log.warning("The job of flow run %s is not driven: %s Tried again.", case.id, drive.outcome.error)
+        else:
+            case.breaks = 0
+        self._wake.set()
+
+    def _renamed(self, case: Case) -> None:
+        self._unnamed.add(case.id)
+        self._to_name.set()
+
+    async def _keep_naming(self) -> None:
+        """Say of pending runs what they wait for: on change, and not too often."""
+        while True:
+            await self._to_name.wait()
+            self._to_name = anyio.Event()
+            later: set[UUID] = set()
+            names, self._unnamed = self._unnamed, set()
+            for case in [self._cases.open[number] for number in names if number in self._cases.open]:
+                if time.monotonic() - case.named_at < NAME_SECONDS:
+                    later.add(case.id)
+                else:
+                    await self._name(case)
+            if later:
+                await anyio.sleep(NAME_SECONDS / 3)
+                self._unnamed |= later
+                self._to_name.set()
+
+    async def _name(self, case: Case) -> None:
+        wanted = case.voice.wanted if case.voice is not None else None
+        if wanted is None or wanted.name == case.named or not is_pending(case.run):
+            return
+        try:
+            case.saw(await self._runs.read(case.id), time.monotonic())
+            if is_pending(case.run):
+                case.named, case.named_at = wanted.name, time.monotonic()
+                await self._transitions.name(case.id, wanted.name, wanted.message)
+        except httpx.HTTPError as exc:
+            log.info("Flow run %s is not called %s: %s", case.id, wanted.name, exc)
+
+    async def _keep_scanning(self) -> None:
+        """Jobs of the pool's outputs that no run tells of: deleted runs, and those that ended while nobody looked."""
+        await self._outputs.keep_scanning(self._found)
+
+    async def _found(self, run: UUID, folder: str) -> None:
+        if run in self._cases.open:
+            return
+        seen = await self._runs.read(run)
+        if seen is not None and self._cases.is_over(seen):
+            return
+        self._cases.at(run, folder).run = seen
+        self._wake.set()

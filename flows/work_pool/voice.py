@@ -1,0 +1,40 @@
+"""What becomes of the news of a run's job? Lines of its log, events, and what the run is called while it waits."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from prefect_tpu.flows.work_pool.slice_events import SliceEvents
+from prefect_tpu.flows.work_pool.waiting_states import Named, has_begun, named
+from prefect_tpu.infra.launcher.news import News
+
+Log = logging.Logger | logging.LoggerAdapter[Any]
+
+
+class Voice:
+    """A listener for one drive. It waits for nobody: what the server is to be told is kept until somebody asks.
+
+    wanted: what the run is to be called while it is pending; None where nothing new is to be said.
+    has_begun: the leader of the live attempt has begun.
+    """
+
+    def __init__(self, events: SliceEvents, log: Log, changed: Callable[[], None]) -> None:
+        self.wanted: Named | None = None
+        self.has_begun = False
+        self._events, self._log, self._changed = events, log, changed
+
+    def __call__(self, news: News) -> None:
+        if news.text:
+            self._log.info("attempt %d: %s", news.attempt, news.text) if news.attempt else self._log.info(news.text)
+        self._events.hear(news)
+        begun = has_begun(news)
+        if begun is not None and begun != self.has_begun:
+            self.has_begun = begun
+            self.wanted = None if begun else self.wanted
+        if news.ended is not None:
+            self.has_begun, self.wanted = False, None
+        if not self.has_begun and (wanted := named(news)) is not None and wanted != self.wanted:
+            self.wanted = wanted
+            self._changed()
