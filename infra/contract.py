@@ -43,6 +43,8 @@ class Env:
     HOST = "PREFECT_TPU_HOST"  # this host's number, 0 is the leader
     SCRATCH = "PREFECT_TPU_SCRATCH"  # this host's own folder for progress, events and its outcome
     RUNNER = "PREFECT_TPU_RUNNER_PID"  # the runner's process, this program's parent
+    REGION = "PREFECT_TPU_REGION"  # of a flow's job: the folder of the region that this process is; there alone
+    PARENT = "PREFECT_TPU_PARENT_PID"  # this program's parent, where that is not the runner
     STARTED = "PREFECT_TPU_STARTED"  # the runner's start on this machine's monotonic clock, in seconds
     ATTEMPT = "PREFECT_TPU_ATTEMPT"  # "<output>/<job>/<n>": marks its processes; others' plans are refused
     SLICE = "PREFECT_TPU_SLICE"  # of a pod: which slice; its number there is Kubernetes' JOB_COMPLETION_INDEX
@@ -62,6 +64,8 @@ class Scratch:
     VALUE = "value"  # what the program returned, encoded
     EXCEPTION = "exception"  # what a sent function raised, pickled
     DATA = "data"  # staged data by its hash, where the output is in a bucket, which a program cannot open as files
+    REGION = "region.json"  # of a flow's job: which region runs here now; gone when it has ended
+    REGIONS = "regions"  # of a flow's job: a folder for each region, with its plan, its code and what came of it
     STACKS = "stacks-{pid}.txt"  # made by a process that writes its stacks there when it gets `STACKS_SIGNAL`
 
 

@@ -8,6 +8,7 @@
     │   ├── RefusedForGood   and it would refuse the same again
     │   └── StorageAway      on a host: the bucket it saves to is away; the next attempt may find it
     ├── JobFailed       the job ran and failed; carries the `Failure`
+    ├── RegionFailed    in a flow on a slice: a region failed by its own doing
     ├── WrongSlice      on a host: the slice is not what the plan promised
     └── CouldNotJoin    on a host: the hosts did not find each other in time
     Preempted           on a host: saved, now leaving; a BaseException, so that no program swallows it
@@ -139,6 +140,13 @@ class JobFailed(PrefectTpuError):
 def _what_happened(failure: Failure) -> str:
     what = f"was stopped: {failure.message}" if failure.kind is FailureKind.STOPPED else f"failed: {failure}"
     return what if what.endswith((".", "!", "?")) else f"{what}."
+
+
+class RegionFailed(PrefectTpuError):
+    """In a flow on a slice: what `every_host` ran failed by its own doing, on the host that the message names.
+
+    Where the exception itself came back, that is raised, from this one.
+    """
 
 
 class WrongSlice(PrefectTpuError):

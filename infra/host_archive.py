@@ -24,8 +24,8 @@ from prefect_tpu.infra.errors import PlatformError
 FILE = "host.pyz"
 LARGEST_BYTES = 700 * 1024  # it travels in a ConfigMap, which holds 1 MiB
 _PACKAGE = "prefect_tpu"
-# Whole rooms and modules, and what these import as they are loaded; `resolve` and `run` are names of the face.
-_ROOTS = ("infra", "infra.host", "infra.training", "infra.accelerators", "flows", "flows.run")
+# Whole rooms and modules, and what these import as they are loaded; `resolve`, `run` and `every_host` are names of the face.
+_ROOTS = ("infra", "infra.host", "infra.training", "infra.accelerators", "flows", "flows.every_host", "flows.run")
 _ROOMS = ("infra.host", "infra.training")
 _lock = threading.Lock()  # each driver has a thread, and Python 3.11 cannot parse in two at once (CPython issue 106905)
 _BORN = (1980, 1, 1, 0, 0, 0)  # the first moment an archive knows: equal code makes equal bytes

@@ -47,6 +47,8 @@ class HostPlan:
     checkpoint_every, grace, join_timeout, deadline, stall_timeout: seconds, see `SliceJob`.
     orphan_after: seconds, see `SliceJob`; None where hosts run on to their deadline though nobody drives them.
     python: the interpreter of the hosts.
+    regions: of a flow, `address:port` where its hosts and it meet for regions.
+    region: which region this is the plan of; None of a plan that was sent.
     """
 
     job: str
@@ -81,6 +83,8 @@ class HostPlan:
     stall_timeout: float | None = None
     drills: tuple[str, ...] = ()
     python: str
+    regions: str | None = None
+    region: str | None = None
 
     def to_json(self) -> bytes:
         return contract.write_json(asdict(self))

@@ -84,6 +84,17 @@ def _number(value: object) -> float | None:
         return None
 
 
+def signs_of_life(folder: Path) -> tuple[int | float | None, ...] | None:
+    """Whatever a program's reports, saves and events change; None before the first."""
+    progress = read_progress(folder)
+    try:
+        events = (folder / Scratch.EVENTS).stat().st_size
+    except OSError:
+        events = 0
+    signs = (progress.step, progress.saved_step, progress.reported_after, events)
+    return None if signs == (None, None, None, 0) else signs
+
+
 def joined_after(folder: Path) -> float | None:
     """Seconds from the runner's start until all hosts had met; None where they have not."""
     try:

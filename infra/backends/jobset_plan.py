@@ -142,6 +142,7 @@ def host_plan(attempt: Attempt, offer: Offer) -> HostPlan:
         stall_timeout=job.stall_timeout,
         drills=job.drills,
         python=settings.python,
+        regions=names.regions(job.name, attempt.number) if job.program.kind == "flow" else None,
     )
     return pathways_plan.one_host(hosts, shape, job) if job.backend == pathways_plan.NAME else hosts
 

@@ -26,5 +26,6 @@ def one_host(hosts: HostPlan, shape: Slice, job: SliceJob) -> HostPlan:
         platform="proxy",
         coordinator=f"{head}:{names.COORDINATOR_PORT}",
         addresses=(head,),
+        regions=f"{head}:{names.REGIONS_PORT}" if hosts.regions else None,
         env=dict(job.env),
     )

@@ -17,6 +17,7 @@ SLICES = "s"
 CONTAINER = "host"
 HEAD, WORKERS = "pathways-head", "worker"  # with Pathways, as Google's tools call them: the one host, and who has chips
 COORDINATOR_PORT = 8482  # where the hosts of an attempt meet: said to them, so that no default matters
+REGIONS_PORT = 8490  # where the hosts of a flow get its regions; those meet at one of the ports after it
 ARCHIVE_FILE = "host.pyz"
 ARCHIVE_PREFIX = "prefect-tpu-host-"  # of the ConfigMap's name
 ARCHIVE_FOLDER = f"{OWN_FOLDER}/host"  # in the container: what hosts run, read-only
@@ -32,6 +33,11 @@ def host_addresses(job: str, attempt: int, slices: int, hosts_per_slice: int) ->
 def coordinator(job: str, attempt: int) -> str:
     """Where the hosts meet: at the leader's."""
     return f"{_address(job, attempt, 0, 0)}:{COORDINATOR_PORT}"
+
+
+def regions(job: str, attempt: int) -> str:
+    """Where the hosts of a flow get its regions: at the leader's."""
+    return f"{_address(job, attempt, 0, 0)}:{REGIONS_PORT}"
 
 
 def head_address(job: str, attempt: int) -> str:

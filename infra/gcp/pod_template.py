@@ -61,7 +61,8 @@ def _spec(plan: PodPlan, seen: tuple[Folder, ...]) -> dict[str, Any]:
 
 
 def _container(plan: PodPlan, seen: tuple[Folder, ...]) -> dict[str, Any]:
-    ports = (names.COORDINATOR_PORT, *(_TPU_PORTS if plan.shape.platform == "tpu" else ()))
+    own = (names.COORDINATOR_PORT, *((names.REGIONS_PORT,) if plan.hosts.regions else ()))
+    ports = (*own, *(_TPU_PORTS if plan.shape.platform == "tpu" else ()))
     return {
         "name": names.CONTAINER,
         "image": plan.pods.image,

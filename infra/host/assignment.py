@@ -54,8 +54,13 @@ def assignment(arguments: Sequence[str], environment: Mapping[str, str]) -> Assi
         storage=open_on_host(plan.output),
         scratch=scratch,
         plan_path=Path(arguments[0]).absolute() if plan.scratch is None else scratch / PLAN,
-        archive=_archive(Path(__file__).absolute().parents[3]),
+        archive=own_archive(),
     )
+
+
+def own_archive() -> str | None:
+    """The file that this code came in; None where it is installed."""
+    return _archive(Path(__file__).absolute().parents[3])
 
 
 def _archive(root: Path) -> str | None:

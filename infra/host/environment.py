@@ -1,4 +1,4 @@
-"""Which environment does a host's program start with? A pure function of its plan."""
+"""Which environment does a host's program start with, or its flow, or a region? Pure functions of the plan."""
 
 from __future__ import annotations
 
@@ -18,6 +18,10 @@ HOME, TEMPORARY = "home", "tmp"  # folders of a host's own disk
 # the orchestrator: what it has was put there for it.
 _WITHHELD = ("PREFECT_API_KEY", "PREFECT_API_AUTH_STRING")
 _WITHHELD_PREFIXES = ("PREFECT__", "PREFECT_SERVER_")
+# Of a flow's hosts only the leader speaks with Prefect. Any of its settings may be a secret, but for these.
+_OPEN = ("PREFECT_API_URL", "PREFECT_HOME", "PREFECT_PROFILES_PATH", "PREFECT_LOGGING_LEVEL")
+_OF_ONE_PROCESS = (Env.REGION, Env.PARENT)
+_SIGTERM_BEHAVIOR = "PREFECT_FLOW_RUN_EXECUTE_SIGTERM_BEHAVIOR"
 
 # Who a host is among the others, in the words of libtpu and JAX. GKE puts some of them into pods by itself, and was
 # seen to count pods that were still leaving as one more slice, for which the others waited for ever. So ours take their
@@ -28,6 +32,7 @@ _IDENTITY = (
     *("MEGASCALE_NUM_SLICES", "MEGASCALE_SLICE_ID", "MEGASCALE_COORDINATOR_ADDRESS"),
     *("JAX_LOCAL_DEVICE_IDS", "JAX_COORDINATOR_BIND_ADDRESS", "JAX_PARTITION_INDEX", "JAX_SLICE_INDEX"),
 )
+_DROPPED = (*_IDENTITY, *_OF_ONE_PROCESS)
 
 
 def program_environment(
@@ -42,14 +47,46 @@ def program_environment(
 
     archive: the file that our code came in, which programs import it from; None where it is installed.
     """
-    kept = {key: value for key, value in inherited.items() if not _is_withheld(plan, key) and key not in _IDENTITY}
+    kept = {key: value for key, value in inherited.items() if not _is_withheld(plan, host, key) and key not in _DROPPED}
     frameworks = {**_devices(plan, inherited), **_rendezvous(plan, host), **_tpu_processes(plan, host, inherited)}
-    found = {**kept, **_bare(plan, host, kept), **frameworks, **plan.env, **own, Env.HOST: str(host)}
+    found = {**kept, **_bare(plan, host, kept), **frameworks, **_said(plan, host), **own, Env.HOST: str(host)}
     return found if archive is None else {**found, "PYTHONPATH": _first(archive, found.get("PYTHONPATH"))}
 
 
-def _is_withheld(plan: HostPlan, key: str) -> bool:
-    return plan.backend == "local" and (key in _WITHHELD or key.startswith(_WITHHELD_PREFIXES))
+def flow_environment(plan: HostPlan, inherited: Mapping[str, str], without: str | None = None) -> dict[str, str]:
+    """What the command of a flow starts with, of what the leader's agent has.
+
+    A notice leaves its run as it stands, unless its person wants otherwise. Where it is one of several hosts it is none
+    of the program's: nothing in it shall wait for the others.
+
+    without: what is left out of the path on which Python finds packages.
+    """
+    away = {*_rendezvous(plan, 0), *_IDENTITY} - {"PYTHONUNBUFFERED"} if plan.hosts > 1 else set()
+    found = {key: value for key, value in inherited.items() if key not in away and key not in _OF_ONE_PROCESS}
+    path = [place for place in found.pop("PYTHONPATH", "").split(os.pathsep) if place and place != without]
+    found |= {"PYTHONPATH": os.pathsep.join(path)} if path else {}
+    return {_SIGTERM_BEHAVIOR: "relinquish", **found}
+
+
+def _said(plan: HostPlan, host: int) -> dict[str, str]:
+    """What the job says itself; of a flow's, what is for Prefect reaches the leader alone."""
+    return {key: value for key, value in plan.env.items() if not _is_of_the_leader(plan, host, key)}
+
+
+def _is_withheld(plan: HostPlan, host: int, key: str) -> bool:
+    if _is_of_the_leader(plan, host, key):
+        return True
+    is_a_flow = plan.program.kind == "flow"
+    if key == Env.REGION_KEY:
+        return not is_a_flow
+    return not is_a_flow and plan.backend == "local" and (key in _WITHHELD or key.startswith(_WITHHELD_PREFIXES))
+
+
+def _is_of_the_leader(plan: HostPlan, host: int, key: str) -> bool:
+    """Of a flow's job: what neither regions nor other hosts are given."""
+    if plan.region is None and (plan.program.kind != "flow" or host == 0):
+        return False
+    return key.startswith("PREFECT_") and not key.startswith("PREFECT_TPU_") and key not in _OPEN
 
 
 def _first(place: str, others: str | None) -> str:

@@ -38,11 +38,16 @@ def unpack(storage: Storage, sha256: str, folder: Path) -> None:
             f"The payload {name} in {storage.url} was changed after it was sent (its SHA-256 is {found[:12]}…)."
             " Delete it and run the job again."
         )
+    extract(raw, folder, f"the payload {name}")
+
+
+def extract(raw: bytes, folder: Path, what: str) -> None:
+    """Lay the files of a zip down. Raises as `unpack` does."""
     try:
         with told("unpack the payload into", folder), zipfile.ZipFile(io.BytesIO(raw)) as archive:
             archive.extractall(folder)
     except zipfile.BadZipFile as exc:
-        raise PayloadRefused(f"The payload {name} cannot be unpacked into {folder}: {exc}.") from exc
+        raise PayloadRefused(f"{what[:1].upper()}{what[1:]} cannot be unpacked into {folder}: {exc}.") from exc
 
 
 def check_versions(folder: Path) -> None:

@@ -23,6 +23,7 @@ from prefect_tpu.infra.contract import Env, ExitCode, Payload, ProgramError, Scr
 from prefect_tpu.infra.drills import Moment
 from prefect_tpu.infra.errors import CouldNotJoin, Preempted, WrongSlice
 from prefect_tpu.infra.host import payload, values
+from prefect_tpu.infra.host.command import become, die_with_parent
 from prefect_tpu.infra.host.leaving import leave, leave_as_fork
 from prefect_tpu.infra.host.locked_memory import allow_locked_memory
 from prefect_tpu.infra.host.lost_peer import is_lost_peer, is_lost_worker, message
@@ -37,25 +38,36 @@ def main() -> None:
     """Run the program of this host's plan and leave with the contract's code."""
     die_with_parent()
     scratch = Path(os.environ[Env.SCRATCH])
+    place = Path(os.environ.get(Env.REGION) or scratch)  # where its code lies and what comes of it
     plan = HostPlan.from_json(Path(os.environ[Env.PLAN]).read_bytes())
     if plan.platform == "tpu":
         allow_locked_memory()
     try:
         _rehearse(plan)
         if plan.program.kind == "command":
-            _become(plan.program)
-        answer_with_stacks(scratch)  # not a command: what takes this process's place would not know
-        with _forks_end_here():
-            value = load(plan.program, scratch / payload.WORK)(**plan.program.params)
-        outcome = _done(value, scratch)
+            become(plan.program)
+        outcome = _served(plan, scratch) if plan.program.kind == "flow" else _called(plan, scratch, place)
     except Preempted:
         outcome = {"exit_code": ExitCode.PREEMPTED}
     except SystemExit as exc:
-        outcome = _left(exc, plan, scratch)
+        outcome = _left(exc, plan, place)
     except BaseException as exc:
-        outcome = _raised(exc, plan, scratch)
-    overwrite(scratch / Scratch.OUTCOME, contract.write_json(outcome))
+        outcome = _raised(exc, plan, place)
+    overwrite(place / Scratch.OUTCOME, contract.write_json(outcome))
     leave(outcome["exit_code"])
+
+
+def _served(plan: HostPlan, scratch: Path) -> dict[str, Any]:
+    from prefect_tpu.infra.host.agent import serve  # of flows alone
+
+    return serve(plan, int(os.environ[Env.HOST]), scratch)
+
+
+def _called(plan: HostPlan, scratch: Path, place: Path) -> dict[str, Any]:
+    answer_with_stacks(scratch)  # not of a command: what takes this process's place would not know
+    with _forks_end_here():
+        value = load(plan.program, place / payload.WORK)(**plan.program.params)
+    return _done(value, place)
 
 
 def _rehearse(plan: HostPlan) -> None:
@@ -111,34 +123,24 @@ def _import_file(path: Path) -> Any:
     return module
 
 
-def _become(program: Program) -> None:
-    """Run the command in this process's place; `python` is the plan's interpreter, whatever the PATH has."""
-    words = [sys.executable if program.target == "python" else program.target, *program.arguments]
-    try:
-        os.execvp(words[0], words)
-    except OSError as exc:
-        sys.stderr.write(f"{words[0]}: {exc.strerror}\n")
-        os._exit(127)
+def _done(value: Any, place: Path) -> dict[str, Any]:
+    return {"exit_code": ExitCode.DONE, "result": values.keep_value(value, place / Scratch.VALUE)}
 
 
-def _done(value: Any, scratch: Path) -> dict[str, Any]:
-    return {"exit_code": ExitCode.DONE, "result": values.keep_value(value, scratch / Scratch.VALUE)}
-
-
-def _left(exc: SystemExit, plan: HostPlan, scratch: Path) -> dict[str, Any]:
+def _left(exc: SystemExit, plan: HostPlan, place: Path) -> dict[str, Any]:
     if exc.code in (None, 0):
-        return _done(None, scratch)
-    return _raised(exc, plan, scratch)
+        return _done(None, place)
+    return _raised(exc, plan, place)
 
 
-def _raised(exc: BaseException, plan: HostPlan, scratch: Path) -> dict[str, Any]:
+def _raised(exc: BaseException, plan: HostPlan, place: Path) -> dict[str, Any]:
     text = "".join(traceback.format_exception(exc))
     with contextlib.suppress(Exception):  # the program may have closed it
         sys.stderr.write(text)
     error = ProgramError(type=type(exc).__name__, message=_message(exc), traceback=text)
     lacks_memory = is_out_of_memory(exc)
     lost = isinstance(exc, CouldNotJoin) or (not lacks_memory and _has_lost_peer(plan, exc))
-    kept = values.keep_exception(exc, scratch / Scratch.EXCEPTION) if plan.program.kind == "function" else None
+    kept = values.keep_exception(exc, place / Scratch.EXCEPTION) if plan.program.kind == "function" else None
     return {
         "exit_code": _code(exc, lost),
         "error": asdict(error),
@@ -166,19 +168,6 @@ def _code(exc: BaseException, lost: bool) -> ExitCode:
     if isinstance(exc, payload.PayloadRefused):
         return ExitCode.PAYLOAD_REFUSED
     return ExitCode.LOST_PEER if lost else ExitCode.PROGRAM_RAISED
-
-
-def die_with_parent() -> None:
-    """On Linux: be killed when the runner is, so that a killed host leaves nothing behind."""
-    if sys.platform != "linux":
-        return
-    import ctypes
-    import signal
-
-    parent_death_signal = 1  # PR_SET_PDEATHSIG, prctl(2)
-    ctypes.CDLL(None, use_errno=True).prctl(parent_death_signal, signal.SIGKILL)
-    if os.getppid() != int(os.environ[Env.RUNNER]):  # it died before the call
-        os._exit(ExitCode.LOST_PEER)
 
 
 if __name__ == "__main__":

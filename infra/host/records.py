@@ -53,8 +53,8 @@ def compose(plan: HostPlan, host: int, ending: Ending) -> HostRecord:
         attempt=plan.attempt,
         host=host,
         exit_code=_exit_code(ending, lost_peer),
-        program_code=ending.returncode if signal_number is None else None,
-        program_signal=None if outcome else signal_number,
+        program_code=outcome.get("code", ending.returncode) if signal_number is None else None,
+        program_signal=outcome.get("signal") if outcome else signal_number,
         stage=_stage(ending),
         stop_reason=ending.stop_reason,
         joined_after=ending.joined_after,
@@ -63,7 +63,7 @@ def compose(plan: HostPlan, host: int, ending: Ending) -> HostRecord:
         error=_error(ending, outcome),
         lost_peer=lost_peer,
         out_of_memory=bool(outcome.get("out_of_memory")),
-        killed_by=ending.killed_by,
+        killed_by=ending.killed_by or outcome.get("killed_by"),
         silence=ending.silence,
         result=ResultInfo(**outcome["result"]) if "result" in outcome else None,
         exception=ResultInfo(**outcome["exception"]) if "exception" in outcome else None,
@@ -97,6 +97,9 @@ def _is_sound(outcome: dict[str, Any] | None) -> bool:
     try:
         if outcome is not None:
             ExitCode(outcome["exit_code"])
+            for name in ("code", "signal"):
+                int(outcome.get(name, 0))
+            KilledBy(outcome.get("killed_by", KilledBy.GRACE))
             ProgramError(**outcome.get("error", _NO_ERROR))
             ResultInfo(**outcome.get("result", _NO_RESULT))
             ResultInfo(**outcome.get("exception", _NO_RESULT))

@@ -19,7 +19,7 @@ from prefect_tpu.infra.errors import PlatformError
 from prefect_tpu.infra.host import stacks
 from prefect_tpu.infra.host.stacks import Stacks
 from prefect_tpu.infra.plan import HostPlan
-from prefect_tpu.infra.scratch import read_progress
+from prefect_tpu.infra.scratch import read_json, read_progress, signs_of_life
 from prefect_tpu.infra.storage import Storage
 
 LONGER = 10  # times the limit while a host compiles or saves: every wait has a bound
@@ -107,17 +107,21 @@ class StallWatch:
         return False
 
     def _newest_sign(self) -> tuple[object, ...] | None:
-        """Whatever the program's reports, saves and events change; None before the first."""
-        progress = read_progress(self._scratch)
-        try:
-            events = (self._scratch / Scratch.EVENTS).stat().st_size
-        except OSError:
-            events = 0
-        sign = (progress.step, progress.saved_step, progress.reported_after, events)
-        return None if sign == (None, None, None, 0) else sign
+        """Whatever the program's reports, saves and events change; None before the first, and between regions."""
+        newest = signs_of_life(self._scratch)
+        return newest if self._plan.program.kind != "flow" else self._sign_of_a_region(newest)
+
+    def _sign_of_a_region(self, newest: tuple[object, ...] | None) -> tuple[object, ...] | None:
+        """A flow makes no steps of its own: it is watched from the first sign that a region gives to its end."""
+        region = read_json(self._scratch / Scratch.REGION)
+        if region is None:
+            return None
+        self._stacks = Stacks(self._scratch, int(region["group"]))
+        before = region["before"] and tuple(region["before"])
+        return None if newest == before else newest
 
     def _hear(self, sign: tuple[object, ...] | None, now: float) -> None:
-        if self._sign is None:
+        if self._sign is None and sign is not None:
             self._begun()
         self._sign, self._since, self._asked, self._look_around_at = sign, now, None, 0.0
         self.end_silence()

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from typing import Any
 
-from prefect_tpu.infra import layout
+from prefect_tpu.infra import layout, returned
 from prefect_tpu.infra.contract import HostRecord, ResultInfo
 from prefect_tpu.infra.errors import PlatformError
 from prefect_tpu.infra.launcher import history
@@ -34,12 +33,7 @@ def load(storage: Storage, attempt: int, host: int = LEADER) -> Any:
     info = _record(storage, attempt, host).result
     if info is None:
         return None
-    raw = _checked(storage, layout.result(attempt, host), info)
-    if info.encoding == "json":
-        return json.loads(raw)
-    import cloudpickle
-
-    return cloudpickle.loads(raw)
+    return returned.value(_checked(storage, layout.result(attempt, host), info), info)
 
 
 def gather(storage: Storage, attempt: int) -> list[Any]:
@@ -57,18 +51,9 @@ def raised(storage: Storage, attempt: int, host: int) -> Exception | None:
     if record.exception is None or record.error is None:
         return None
     raw = storage.get(layout.exception(attempt, host))
-    if raw is None or not _is_whole(raw, record.exception):
+    if raw is None or not returned.is_whole(raw, record.exception):
         return None
-    import cloudpickle
-
-    try:
-        found = cloudpickle.loads(raw)
-    except Exception:  # its class may be at home on the host only: the traceback tells all there is
-        return None
-    if not isinstance(found, Exception):
-        return None
-    found.add_note(f"Raised on host {host} in attempt {attempt}:\n{record.error.traceback.rstrip()}")
-    return found
+    return returned.exception(raw, f"Raised on host {host} in attempt {attempt}:\n{record.error.traceback.rstrip()}")
 
 
 def _record(storage: Storage, attempt: int, host: int) -> HostRecord:
@@ -82,13 +67,9 @@ def _record(storage: Storage, attempt: int, host: int) -> HostRecord:
 
 def _checked(storage: Storage, name: str, info: ResultInfo) -> bytes:
     raw = storage.get(name)
-    if raw is None or not _is_whole(raw, info):
+    if raw is None or not returned.is_whole(raw, info):
         raise _lost(storage, name)
     return raw
-
-
-def _is_whole(raw: bytes, info: ResultInfo) -> bool:
-    return hashlib.sha256(raw).hexdigest() == info.sha256
 
 
 def _lost(storage: Storage, name: str) -> PlatformError:

@@ -176,11 +176,18 @@ def _absolute(directory: str) -> str:
 def _in_job(here: Context) -> tuple[Storage, int, RestorePoint | None]:
     """(folder of all attempts, this attempt, where it starts from)"""
     plan = here.plan
+    if here.is_flow:
+        raise UsageError(
+            f"prefect_tpu.checkpoints() was called in the flow itself, which runs on the leader of {plan.hosts} hosts:"
+            " call it in a function that prefect_tpu.every_host(function)(...) runs on each of them."
+        )
     if plan.hosts > 1 and agreement.peers() == 1:
         raise UsageError(
             f"Host {here.host} of job {plan.job!r} has not met the other {plan.hosts - 1}:"
             " call prefect_tpu.join() at the start of the program."
         )
+    if plan.region is not None:
+        return _outside(open_on_host(plan.output).inside(layout.region_checkpoints(plan.region)))
     root = open_on_host(plan.output).inside(layout.CHECKPOINTS)
     if (folder := local_folder(root)) is not None:
         (folder / str(plan.attempt)).mkdir(parents=True, exist_ok=True)
@@ -188,7 +195,7 @@ def _in_job(here: Context) -> tuple[Storage, int, RestorePoint | None]:
 
 
 def _outside(root: Storage) -> tuple[Storage, int, RestorePoint | None]:
-    """As in a job: a new folder for each run, so that none spoils what another wrote."""
+    """As in a job: a new folder for each run, so that none spoils what another wrote. So too for a flow's region."""
     number, attempt, step = 0, -1, -1
     if agreement.is_leader():
         newest = seals.newest_whole(root)

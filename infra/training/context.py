@@ -28,6 +28,11 @@ class Context:
     def is_leader(self) -> bool:
         return self.host == 0
 
+    @property
+    def is_flow(self) -> bool:
+        """A flow on one of several hosts, which is none of them: its regions are."""
+        return self.plan.program.kind == "flow" and self.plan.region is None and self.plan.hosts > 1
+
 
 def context() -> Context | None:
     """This host's context; None outside a job."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from prefect_tpu.infra import layout
+from prefect_tpu.infra import addresses, layout
 from prefect_tpu.infra.contract import Event
 from prefect_tpu.infra.errors import CouldNotJoin, UsageError, WrongSlice
 from prefect_tpu.infra.plan import HostPlan
@@ -35,6 +35,11 @@ def join() -> None:
     here = context()
     if here is None or here is _joined:
         return
+    if here.is_flow:
+        raise UsageError(
+            f"prefect_tpu.join() was called in the flow itself, which runs on the leader of {here.plan.hosts} hosts:"
+            " call it in a function that prefect_tpu.every_host(function)(...) runs on each of them."
+        )
     if here.plan.hosts > 1:
         _initialize(here)
     if here.plan.platform == pathways.PLATFORM:
@@ -51,9 +56,7 @@ def _initialize(here: Context) -> None:
     if jax.distributed.is_initialized():
         return
     plan = here.plan
-    meeting.wait_for_hosts(
-        plan.coordinator, layout.attempt_name(plan.job, plan.attempt), here.host, plan.hosts, plan.join_timeout
-    )
+    meeting.wait_for_hosts(plan.coordinator, _word(plan), here.host, plan.hosts, plan.join_timeout)
     try:
         jax.distributed.initialize(
             coordinator_address=plan.coordinator,
@@ -76,10 +79,16 @@ def _initialize(here: Context) -> None:
         ) from exc
 
 
+def _word(plan: HostPlan) -> str:
+    """What only hosts of this attempt say, or of this region of it."""
+    name = layout.attempt_name(plan.job, plan.attempt)
+    return name if plan.region is None else f"{name}/{plan.region}"
+
+
 def _bind(coordinator: str) -> dict[str, Any]:
     """JAX's coordinator listens where its hosts met."""
     name, _, port = coordinator.rpartition(":")
-    loopback = meeting.own_loopback(name)
+    loopback = addresses.own_loopback(name)
     return {"coordinator_bind_address": f"{loopback}:{port}"} if loopback else {}
 
 

@@ -12,6 +12,7 @@ import socket
 import time
 from collections.abc import Iterator
 
+from prefect_tpu.infra import addresses
 from prefect_tpu.infra.errors import CouldNotJoin
 
 _GO = b"go"
@@ -32,42 +33,24 @@ def wait_for_hosts(address: str, word: str, host: int, hosts: int, timeout: floa
     Raises:
         CouldNotJoin: some did not come in time; on the leader the message names them.
     """
-    name, _, port = address.rpartition(":")
     deadline = time.monotonic() + timeout
     if host == 0:
-        with _server(name, int(port), word) as server:
+        with _server(address, word) as server:
             _gather(server, word, hosts, deadline, timeout)
-    elif not _is_called(name.strip("[]"), int(port), f"{word} {host}\n".encode(), deadline):
+    elif not _is_called(addresses.split(address), f"{word} {host}\n".encode(), deadline):
         raise CouldNotJoin(
             f"Host {host} of {word} was not called by the leader at {address} within {timeout:g} s:"
             " it did not start, cannot be reached, or waited for others. Its log says which."
         )
 
 
-def own_loopback(name: str) -> str:
-    """The loopback address behind the leader's name, where the leader listens on nothing else; empty in a network.
-
-    On one machine no port is opened to the network, and hosts that share a machine may each have a name and an
-    address of their own there, with the same port. Whoever has no name yet in a cluster has no loopback address either.
-    """
-    try:
-        found = socket.getaddrinfo(name.strip("[]"), None, socket.AF_INET, socket.SOCK_STREAM)
-    except OSError:
-        return ""
-    return next((str(place[0]) for *_, place in found if str(place[0]).startswith("127.")), "")
-
-
 @contextlib.contextmanager
-def _server(name: str, port: int, word: str) -> Iterator[socket.socket]:
-    loopback = own_loopback(name)
+def _server(address: str, word: str) -> Iterator[socket.socket]:
     try:
-        if loopback or not socket.has_dualstack_ipv6():
-            server = socket.create_server((loopback, port))
-        else:
-            server = socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True)
+        server = addresses.listen(address)
     except OSError as exc:
         raise CouldNotJoin(
-            f"{word} could not begin: its leader cannot listen at port {port} ({exc.strerror})."
+            f"{word} could not begin: its leader cannot listen at port {address.rpartition(':')[2]} ({exc.strerror})."
             " Another process took it since the attempt was planned; the next attempt looks for another port."
         ) from exc
     with server:
@@ -106,11 +89,11 @@ def _hello(caller: socket.socket, word: str, deadline: float) -> int | None:
     return None
 
 
-def _is_called(name: str, port: int, hello: bytes, deadline: float) -> bool:
+def _is_called(leader_at: tuple[str, int], hello: bytes, deadline: float) -> bool:
     while time.monotonic() < deadline:
         with (
             contextlib.suppress(OSError),  # not there yet, not in the name service yet, or cut off
-            socket.create_connection((name, port), timeout=_left(deadline)) as leader,
+            socket.create_connection(leader_at, timeout=_left(deadline)) as leader,
         ):
             leader.sendall(hello)
             if leader.recv(len(_GO)) == _GO:

@@ -56,7 +56,7 @@ def test_it_holds_what_runs_on_a_slice_and_the_words_and_nothing_of_the_launcher
     rooms = {name.split("/")[2] for name in ours if name.count("/") == 3}
     assert rooms == {"host", "training"}
     assert {name for name in ours if name.startswith("prefect_tpu/flows/")} == {
-        f"prefect_tpu/flows/{module}.py" for module in ("__init__", "brief", "options", "run")
+        f"prefect_tpu/flows/{module}.py" for module in ("__init__", "brief", "every_host", "options", "run")
     }
 
 

@@ -7,8 +7,9 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 
 import pytest
 
+from prefect_tpu.infra.addresses import own_loopback
 from prefect_tpu.infra.errors import CouldNotJoin
-from prefect_tpu.infra.training.meeting import own_loopback, wait_for_hosts
+from prefect_tpu.infra.training.meeting import wait_for_hosts
 
 pytestmark = pytest.mark.slices  # it waits for real time to pass
 
