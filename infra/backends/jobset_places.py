@@ -38,8 +38,10 @@ def lacking(facts: Facts, index: int) -> Lacking | None:
         return None
     hosts = range(leader.host + 1, leader.host + facts.hosts_per_slice)
     waiting = [host for host in hosts if (pod := facts.pod(host)) and pod.unschedulable and not pod.has_ended]
+    if not waiting:
+        return None
     there = sum(1 for other in facts.nodes.values() if other.pool == node.pool and other.is_open)
-    return Lacking(pool=node.pool, there=there, host=waiting[0]) if waiting and there < facts.hosts_per_slice else None
+    return Lacking(pool=node.pool, there=there, host=waiting[0]) if there < facts.hosts_per_slice else None
 
 
 def holders(facts: Facts) -> dict[str, str]:

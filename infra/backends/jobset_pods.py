@@ -7,7 +7,6 @@ from typing import Any
 from prefect_tpu.infra.backends.jobset_facts import PodFacts
 from prefect_tpu.infra.backends.jobset_reading import read_pod
 from prefect_tpu.infra.backends.jobset_roles import Helpers
-from prefect_tpu.infra.gcp.watches import Snapshot
 
 Object = dict[str, Any]
 
@@ -19,12 +18,13 @@ class PodMemory:
         self._hosts_per_slice, self._helpers = hosts_per_slice, helpers
         self._pods: dict[str, PodFacts] = {}
 
-    def note(self, snapshot: Snapshot) -> None:
-        """Take in what a watch says; what it does not name any more is gone."""
-        there = {pod["metadata"]["uid"]: self._read(pod) for pod in snapshot.objects}
-        gone = {pod["metadata"]["uid"]: self._read(pod, is_gone=True) for pod in snapshot.gone}
-        unnamed = {uid: pod.gone() for uid, pod in self._pods.items() if uid not in there}
-        self._pods = {**unnamed, **gone, **there}
+    def came(self, pod: Object) -> None:
+        """It is there, like this."""
+        self._pods[pod["metadata"]["uid"]] = self._read(pod)
+
+    def went(self, pod: Object) -> None:
+        """It is gone, and was like this last."""
+        self._pods[pod["metadata"]["uid"]] = self._read(pod, is_gone=True)
 
     def _read(self, pod: Object, *, is_gone: bool = False) -> PodFacts:
         return read_pod(pod, self._hosts_per_slice, self._helpers, is_gone=is_gone)
@@ -46,5 +46,10 @@ class PodMemory:
     def is_on(self, node: str) -> bool:
         return any(pod.node == node for pod in self._pods.values())
 
-    def has(self, pod: Object) -> bool:
-        return pod["metadata"]["uid"] in self._pods
+    @property
+    def are_placed(self) -> int:
+        """How many are on a node, or have been."""
+        return sum(1 for pod in self._pods.values() if pod.node)
+
+    def has(self, uid: str) -> bool:
+        return uid in self._pods

@@ -19,15 +19,23 @@ from prefect_tpu.infra.gcp.access import Access
 from prefect_tpu.infra.gcp.calls import Call
 from prefect_tpu.infra.gcp.errors import ClusterError, Silent, Unauthorized, Unavailable, error_of, read_status
 from prefect_tpu.infra.gcp.patience import Patience, is_worth_repeating, persevere
+from prefect_tpu.infra.gcp.resources import Resource
 
 _BLOCK_BYTES = 65_536
 
 
 class Connection:
-    """Requests to one cluster. Close it."""
+    """Requests to one cluster. Close it.
+
+    served: the types of several versions that the cluster was asked for, by their full names.
+    is_over: never; whoever shares it may use it until it is closed.
+    """
+
+    is_over = False
 
     def __init__(self, access: Access, patience: Patience) -> None:
         self.access, self.patience = access, patience
+        self.served: dict[str, Resource] = {}
         try:
             self._rest = RESTClientObject(access.configuration)
         except (OSError, ValueError) as exc:

@@ -17,12 +17,13 @@ from prefect_tpu.infra.gcp.calls import MERGE_PATCH, Call
 from prefect_tpu.infra.gcp.clusters import ClusterName
 from prefect_tpu.infra.gcp.errors import Conflict, NotFound
 from prefect_tpu.infra.gcp.resources import ACCESS_REVIEWS, Resource, Selection, resource_of
+from prefect_tpu.infra.gcp.sharing import shared
 
 if TYPE_CHECKING:
     from prefect_tpu.infra.gcp.connection import Connection
     from prefect_tpu.infra.gcp.patience import Patience
     from prefect_tpu.infra.gcp.pod_logs import IsOver, LogQuery
-    from prefect_tpu.infra.gcp.watches import Snapshot
+    from prefect_tpu.infra.gcp.watches import Keep, Snapshot
 
 Object = dict[str, Any]
 
@@ -43,20 +44,27 @@ class Kubernetes:
         self.name = ClusterName.parse(cluster)
         self._patience = patience
         self._connection: Connection | None = None
-        self._served: dict[str, Resource] = {}
+        self._is_borrowed = False  # others use it too, and whoever shares it closes it
 
     async def __aenter__(self) -> Kubernetes:
+        together = shared() if self._patience is None else None
+        if together is None:
+            self._connection = await self._connect()
+        else:
+            self._connection, self._is_borrowed = await together.get(("cluster", str(self.name)), self._connect), True
+        return self
+
+    async def _connect(self) -> Connection:
         # The Kubernetes library takes half a second to load; whoever only asks what would be sent must not pay for it.
         from prefect_tpu.infra.gcp.access import find_access
         from prefect_tpu.infra.gcp.connection import Connection
         from prefect_tpu.infra.gcp.patience import Patience
 
-        self._connection = Connection(await find_access(self.name), self._patience or Patience())
-        return self
+        return Connection(await find_access(self.name), self._patience or Patience())
 
     async def __aexit__(self, *_: object) -> None:
         connection, self._connection = self._connection, None
-        if connection is not None:
+        if connection is not None and not self._is_borrowed:
             await connection.close()
 
     @property
@@ -97,31 +105,27 @@ class Kubernetes:
 
         return (await list_all(self._open, await self._selected(selection))).objects
 
-    async def watch(self, selection: Selection) -> AsyncGenerator[Snapshot, None]:
+    async def watch(self, selection: Selection, keep: Keep | None = None) -> AsyncGenerator[Snapshot, None]:
         """What is there, at once and on each change; goes on over broken connections until an error that stays.
+
+        Close it by `contextlib.aclosing`.
+
+        Args:
+            selection: which objects.
+            keep: what of each is remembered; by default all.
 
         Raises:
             Unavailable: the API server could not be reached for `patience.unreachable` seconds.
             ClusterError: what repeating cannot mend, such as `Forbidden` or a type that is not served.
         """
-        async for (snapshot,) in self.watch_together(selection):
-            yield snapshot
+        from prefect_tpu.infra.gcp.watches import watch, whole
 
-    async def watch_together(self, *selections: Selection) -> AsyncGenerator[tuple[Snapshot, ...], None]:
-        """One snapshot per selection, once all are known and then whenever any changes.
-
-        A slow reader gets the newest state and everything that is gone since it looked last. Close it by
-        `contextlib.aclosing`.
-        """
-        from prefect_tpu.infra.gcp.watches import watch, watch_together
-
-        chosen = [await self._selected(selection) for selection in selections]
-        together = watch_together([watch(self._open, selection) for selection in chosen])
+        snapshots = watch(self._open, await self._selected(selection), keep or whole)
         try:
-            async for snapshots in together:
-                yield snapshots
+            async for snapshot in snapshots:
+                yield snapshot
         finally:
-            await together.aclose()
+            await snapshots.aclose()
 
     async def logs(
         self, namespace: str, pod: str, query: LogQuery, is_over: IsOver | None = None
@@ -246,11 +250,12 @@ class Kubernetes:
         """The type in the best version that the cluster serves. Raises `NotFound` where it serves none of several."""
         if len(resource.versions) == 1:
             return resource
-        if resource.full_name not in self._served:
+        known = self._open.served
+        if resource.full_name not in known:
             from prefect_tpu.infra.gcp.discovery import served_version
 
-            self._served[resource.full_name] = await served_version(self._open, resource)
-        return self._served[resource.full_name]
+            known[resource.full_name] = await served_version(self._open, resource)
+        return known[resource.full_name]
 
     async def version(self) -> str:
         """The version of the API server, as in `v1.36.3`."""

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from prefect_tpu.infra.gcp.calls import Call
@@ -24,36 +23,45 @@ from prefect_tpu.infra.gcp.resources import Selection
 Object = dict[str, Any]
 
 
+Keep = Callable[[Object], Object]
+
+
+def whole(found: Object) -> Object:
+    """Everything of an object is kept."""
+    return found
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """All objects of a selection at one moment, oldest name first.
+    """All objects of a selection at one moment, and what is new since the snapshot before.
 
+    kept: by their uids.
+    changed: those of them that came or are not what they were.
     gone: what was there in the snapshot before and is no more, as it was last seen: with the exit codes and conditions
         that nobody can read any more. Where a watch had to begin anew, the last of their states may be missing.
     """
 
-    objects: tuple[Object, ...] = ()
+    kept: Mapping[str, Object] = field(default_factory=dict)
+    changed: tuple[Object, ...] = ()
     gone: tuple[Object, ...] = ()
 
-    def after(self, earlier: Snapshot | None) -> Snapshot:
-        """This one where the earlier was never looked at: what was gone then is told now."""
-        if earlier is None or not earlier.gone:
-            return self
-        told = {_uid(found) for found in self.gone}
-        return Snapshot(
-            objects=self.objects, gone=(*(found for found in earlier.gone if _uid(found) not in told), *self.gone)
-        )
+    @property
+    def objects(self) -> tuple[Object, ...]:
+        """All that are there, by name."""
+        return tuple(sorted(self.kept.values(), key=_name))
 
 
-async def watch(connection: Connection, selection: Selection) -> AsyncGenerator[Snapshot, None]:
-    """Complete snapshots: the first at once, then on each change, and every `patience.watch` seconds as a sign of life.
+async def watch(connection: Connection, selection: Selection, keep: Keep = whole) -> AsyncGenerator[Snapshot, None]:
+    """Snapshots: the first at once, then on each change, and every `patience.watch` seconds as a sign of life.
+
+    keep: what of an object is remembered, and told; its metadata's name, namespace, uid and version must be.
 
     Raises:
         Unavailable: the API server could not be reached for `patience.unreachable` seconds.
         ClusterError: what repeating cannot mend: no permission, no such type.
     """
     patience = connection.patience
-    watcher = _Watcher(connection, selection)
+    watcher = _Watcher(connection, selection, keep)
     try:
         while True:
             yield await persevere(
@@ -66,56 +74,11 @@ async def watch(connection: Connection, selection: Selection) -> AsyncGenerator[
         await watcher.close()
 
 
-async def watch_together(
-    watches: Sequence[AsyncGenerator[Snapshot, None]],
-) -> AsyncGenerator[tuple[Snapshot, ...], None]:
-    """One snapshot of each watch, once all have one and then whenever any changes; a slow reader misses no end."""
-    board = _Board(len(watches))
-    tasks = [asyncio.create_task(board.follow(index, each)) for index, each in enumerate(watches)]
-    try:
-        while True:
-            await board.changed.wait()
-            for task in tasks:
-                if task.done():
-                    task.result()
-            if (snapshots := board.take()) is not None:
-                yield snapshots
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-
-class _Board:
-    """The newest snapshot of each watch, until it is taken."""
-
-    def __init__(self, count: int) -> None:
-        self.changed = asyncio.Event()
-        self._newest: list[Snapshot | None] = [None] * count
-
-    async def follow(self, index: int, watch: AsyncGenerator[Snapshot, None]) -> None:
-        try:
-            async with aclosing(watch):
-                async for snapshot in watch:
-                    self._newest[index] = snapshot.after(self._newest[index])
-                    self.changed.set()
-        finally:
-            self.changed.set()
-
-    def take(self) -> tuple[Snapshot, ...] | None:
-        self.changed.clear()
-        taken = tuple(snapshot for snapshot in self._newest if snapshot is not None)
-        if len(taken) < len(self._newest):
-            return None
-        self._newest = [Snapshot(objects=snapshot.objects) for snapshot in taken]
-        return taken
-
-
 class _Watcher:
     """Where a watch stands: what it knows, up to which version, and the stream it reads from."""
 
-    def __init__(self, connection: Connection, selection: Selection) -> None:
-        self._connection, self._selection = connection, selection
+    def __init__(self, connection: Connection, selection: Selection, keep: Keep) -> None:
+        self._connection, self._selection, self._keep = connection, selection, keep
         self._objects: dict[str, Object] = {}
         self._version: str | None = None
         self._lines: AsyncGenerator[bytes, None] | None = None
@@ -142,9 +105,13 @@ class _Watcher:
 
     async def _list(self) -> Snapshot:
         listing = await list_all(self._connection, self._selection)
-        before, self._objects = self._objects, {_uid(found): found for found in listing.objects}
+        before, self._objects = self._objects, {_uid(found): self._keep(found) for found in listing.objects}
         self._version = listing.version
-        return self._snapshot(*(found for uid, found in before.items() if uid not in self._objects))
+        known = {_version(found) for found in before.values()}
+        return self._snapshot(
+            changed=tuple(found for found in self._objects.values() if _version(found) not in known),
+            gone=tuple(found for uid, found in before.items() if uid not in self._objects),
+        )
 
     async def _next_change(self) -> Snapshot:
         if self._lines is None:
@@ -188,18 +155,23 @@ class _Watcher:
         self._version = found["metadata"]["resourceVersion"]
         if kind == "BOOKMARK":
             return None
+        found = self._keep(found)
         if kind == "DELETED":
             self._objects.pop(_uid(found), None)
-            return self._snapshot(found)
+            return self._snapshot(gone=(found,))
         self._objects[_uid(found)] = found
-        return self._snapshot()
+        return self._snapshot(changed=(found,))
 
-    def _snapshot(self, *gone: Object) -> Snapshot:
-        return Snapshot(objects=tuple(sorted(self._objects.values(), key=_name)), gone=gone)
+    def _snapshot(self, *, changed: tuple[Object, ...] = (), gone: tuple[Object, ...] = ()) -> Snapshot:
+        return Snapshot(kept=dict(self._objects), changed=changed, gone=gone)
 
 
 def _uid(found: Object) -> str:
     return str(found["metadata"]["uid"])
+
+
+def _version(found: Object) -> tuple[str, str]:
+    return _uid(found), str(found["metadata"]["resourceVersion"])
 
 
 def _name(found: Object) -> tuple[str, str]:

@@ -179,29 +179,23 @@ async def test_an_api_server_that_stays_away_is_waited_for_no_longer_than_said(
     assert any(note.startswith("Tried ") for note in caught.value.__notes__)
 
 
-async def test_several_are_seen_together(server: Any, cluster: Kubernetes, make_pod: Make) -> None:
-    server.on("GET", PATH, server.items(make_pod("a"), version="5"), server.stream(then="silence"))
-    other = "/api/v1/namespaces/other/pods"
-    changes = [event("ADDED", make_pod("c", "7"))]
-    server.on("GET", other, server.items(version="5"), server.stream(*changes, then="silence"))
-    together = cluster.watch_together(SELECTION, Selection(resource=PODS, namespace="other"))
-    async with aclosing(together):
-        async for mine, others in together:
-            assert names(mine.objects) == ["a"]
-            if others.objects:
+async def test_what_changed_is_told_once_and_only_what_is_kept_of_it(
+    server: Any, cluster: Kubernetes, make_pod: Make
+) -> None:
+    anew = [make_pod("a", "5"), make_pod("b", "40"), make_pod("c", "50")]
+    server.on(
+        "GET",
+        PATH,
+        server.items(make_pod("a", "5"), make_pod("b", "5"), version="5"),
+        server.stream(event("MODIFIED", make_pod("a", "6")), GONE),
+        server.items(*anew, version="50"),
+        server.stream(then="silence"),
+    )
+    told: list[list[str]] = []
+    async with aclosing(cluster.watch(SELECTION, lambda found: {"metadata": found["metadata"]})) as snapshots:
+        async for snapshot in snapshots:
+            assert all(set(found) == {"metadata"} for found in snapshot.objects)
+            told.append(names(snapshot.changed))
+            if "c" in told[-1]:
                 break
-
-
-async def test_one_that_cannot_go_on_ends_all(server: Any, cluster: Kubernetes, make_pod: Make) -> None:
-    server.on("GET", PATH, server.items(make_pod("a"), version="5"), server.stream(then="silence"))
-    together = cluster.watch_together(SELECTION, Selection(resource=JOBSETS, namespace="research"))
-    with pytest.raises(NotFound):
-        async with aclosing(together):
-            async for _ in together:
-                pass
-
-
-def test_what_is_gone_is_told_although_a_snapshot_was_never_looked_at() -> None:
-    first, second = ({"metadata": {"uid": uid, "name": uid}} for uid in ("a", "b"))
-    earlier = Snapshot(objects=(second,), gone=(first,))
-    assert Snapshot(gone=(second,)).after(earlier) == Snapshot(gone=(first, second))
+    assert told == [["a", "b"], ["a"], ["a", "b", "c"]], "a was at version 6 before, and is at 5 now"
