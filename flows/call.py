@@ -70,11 +70,11 @@ def carry_out(asked: Asked) -> JobResult:
         try:
             state = flow(**parameters(asked.send()), return_state=True)
         except httpx.HTTPError as exc:
-            raise PlatformError(f"The Prefect server refused the run: {exc}. {_SERVER_ADVICE}") from exc
+            raise PlatformError(f"The Prefect server refused the run: {exc}. {SERVER_ADVICE}") from exc
         return _ended(state)
 
 
-_SERVER_ADVICE = (
+SERVER_ADVICE = (
     "Start one with `prefect server start` and see that PREFECT_API_URL and PREFECT_API_KEY are its own"
     " (`prefect config view`). To have one for the time of the call only, unset PREFECT_API_URL and"
     " `prefect profile use ephemeral`."
@@ -89,14 +89,14 @@ def check_server() -> None:
 
     url = PREFECT_API_URL.value()
     if url is None and not PREFECT_SERVER_EPHEMERAL_ENABLED.value():  # the profile `local`, with its URL unset
-        raise PlatformError(f"No Prefect server is named, and this profile starts none. {_SERVER_ADVICE}")
+        raise PlatformError(f"No Prefect server is named, and this profile starts none. {SERVER_ADVICE}")
     if url is None:
         return
     with get_client(sync_client=True) as client:
         trouble = client.api_healthcheck()
     if trouble is not None:
         shown = httpx.URL(url).copy_with(userinfo=b"")
-        raise PlatformError(f"The Prefect server at {shown} cannot be reached: {trouble}. {_SERVER_ADVICE}")
+        raise PlatformError(f"The Prefect server at {shown} cannot be reached: {trouble}. {SERVER_ADVICE}")
 
 
 def _ended(state: State[Any]) -> JobResult:

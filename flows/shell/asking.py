@@ -32,7 +32,7 @@ def request_of(options: JobOptions) -> Request:
         program=options.target,
         accelerators=tuple(_accelerator(name, options.spot) for name in options.accelerator or ("cpu",)),
         output=options.output or saved_output or default_output(settings.get("backend", "local")),
-        params=_unique("--param", _params(options.param or ())),
+        params=named_values("--param", options.param or ()),
         arguments=tuple(options.arguments or ()),
         data=_unique("--data", _data(options.data or ())),
         settings=settings,
@@ -62,12 +62,16 @@ def _accelerator(name: str, spot: bool) -> str:
     return f"{name}:spot"
 
 
-def _params(given: Sequence[str]) -> Iterator[tuple[str, object]]:
-    """A value that reads as JSON is one, anything else is text."""
+def named_values(option: str, given: Sequence[str]) -> dict[str, object]:
+    """What was given as `name=value`. A value that reads as JSON is one, anything else is text."""
+    return _unique(option, _named(option, given))
+
+
+def _named(option: str, given: Sequence[str]) -> Iterator[tuple[str, object]]:
     for text in given:
         name, equals, value = text.partition("=")
         if not equals or not name.isidentifier():
-            raise UsageError(f"--param {text!r} is not name=value, such as --param steps=100.")
+            raise UsageError(f"{option} {text!r} is not name=value, such as {option} steps=100.")
         yield name, _value(value)
 
 

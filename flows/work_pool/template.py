@@ -19,6 +19,10 @@ from pydantic import ValidationError
 
 from prefect_tpu.flows.work_pool.configuration import TpuSliceConfiguration
 from prefect_tpu.flows.work_pool.variables import TpuSliceVariables
+from prefect_tpu.infra.accelerators import resolve
+from prefect_tpu.infra.errors import UsageError
+from prefect_tpu.infra.job_checks import nearest, shown
+from prefect_tpu.infra.pods import in_pods
 
 MARK = "x-prefect-tpu"  # in the schema of the variables, where JSON Schema has room for words of others
 _HASH_DIGITS = 12
@@ -42,6 +46,9 @@ class Change:
     def __str__(self) -> str:
         return f"{self.what:<8}{self.name}: {self.why}"
 
+    def to_json(self) -> dict[str, str]:
+        return {"what": self.what, "name": self.name, "why": self.why}
+
 
 def base_job_template(defaults: Mapping[str, Any] | None = None) -> Template:
     """The template of this version; defaults: what its pool has in place of some of ours."""
@@ -52,6 +59,23 @@ def base_job_template(defaults: Mapping[str, Any] | None = None) -> Template:
         properties[name]["default"] = value
     schema = {"type": "object", "properties": properties, MARK: mark}
     return {"job_configuration": TpuSliceConfiguration.json_template(), "variables": schema}
+
+
+def check_defaults(defaults: Mapping[str, Any]) -> None:
+    """Raise `UsageError` for a default that no run could have, or two that contradict each other."""
+    known = TpuSliceVariables.model_fields
+    for name, value in defaults.items():
+        if name not in known:
+            hint = nearest(name, known) or f"It has: {', '.join(known)}."
+            raise UsageError(f"A tpu-slice pool has no variable {name!r}. {hint}")
+        if (why := refusal(name, value)) is not None:
+            raise UsageError(f"{name} is {shown(value)}: {why}.")
+    asked = TpuSliceConfiguration(**defaults)
+    said = asked.said_of_pods
+    is_local = asked.backend == "local" or not (asked.backend or said)
+    in_pods(asked.backend or None, said if is_local else {"image": "any", **said})  # deployments may bring their own
+    for accelerator in (asked.accelerator, *asked.fallback_accelerators):
+        resolve(accelerator)
 
 
 def version() -> str:
