@@ -17,7 +17,7 @@ import anyio.to_thread
 from prefect.client.orchestration import PrefectClient
 from prefect.client.schemas.actions import WorkPoolUpdate
 from prefect.client.schemas.objects import WorkPool
-from prefect.filesystems import LocalFileSystem, RemoteFileSystem, WritableFileSystem
+from prefect.filesystems import RemoteFileSystem, WritableFileSystem
 from prefect.results import aresolve_result_storage
 
 from prefect_tpu.flows.saved import BLOCK, load
@@ -69,14 +69,14 @@ async def steps_of(client: PrefectClient, pool: WorkPool) -> Steps:
     return found
 
 
-async def results_of(client: PrefectClient, pool: WorkPool) -> WritableFileSystem:
+async def results_of(client: PrefectClient, pool: WorkPool) -> WritableFileSystem | Path:
     """Where what flows return is kept, so that whoever calls them can read it. In a bucket, a saved block for good."""
     kept = pool.storage_configuration
     if kept.default_result_storage_block_id is not None:
         return await aresolve_result_storage(kept.default_result_storage_block_id)
     output = await output_of(said_of(pool.base_job_template))
     if not output.startswith(BUCKET):
-        return LocalFileSystem(basepath=_local(output or job_output(os.environ)))
+        return _local(output or job_output(os.environ))
     storage = RemoteFileSystem(basepath=f"{output.rstrip('/')}/{layout.RESULTS_FOLDER}")
     # A result names the block by which it is read.
     saved: Any = storage.save(f"{_slug(pool.name)}-results", overwrite=True)
@@ -104,8 +104,8 @@ def _slug(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 
-def _local(output: str) -> str:
-    return str(Path(LocalStorage(output.removeprefix("file://")).root, layout.RESULTS_FOLDER))
+def _local(output: str) -> Path:
+    return LocalStorage(output.removeprefix("file://")).root / layout.RESULTS_FOLDER
 
 
 def _is_in_a_cluster(said: Mapping[str, Any]) -> bool:
