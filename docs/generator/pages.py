@@ -147,9 +147,19 @@ def shell() -> str:
     """Commands and options, as the command line itself knows them."""
     group = typer.main.get_command(app)
     context = typer.Context(group)
-    commands = [_command(name, group.get_command(context, name)) for name in group.list_commands(context)]  # type: ignore[attr-defined]
+    commands = [_command(name, command) for name, command in _commands(group, context)]
     first = "The command `prefect-tpu`. Each command says the same after `--help`; [its exit statuses](endings.md)."
     return markdown.page("Shell", first, *commands)
+
+
+def _commands(group: Any, context: typer.Context, before: str = "") -> Iterable[tuple[str, Any]]:
+    """Those of groups by both words, as they are typed."""
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if hasattr(command, "list_commands"):
+            yield from _commands(command, context, f"{before}{name} ")
+        else:
+            yield f"{before}{name}", command
 
 
 def _command(name: str, command: Any) -> str:

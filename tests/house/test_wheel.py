@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 CODE = ("flows", "tasks", "blocks", "infra")
-KINDS = (".py", ".typed")
+KINDS = (".py", ".typed", ".json")
 
 
 @pytest.fixture(scope="module")
