@@ -141,18 +141,28 @@ class Hands:
 
     async def _drive(self, case: Case, action: Drive, read: JobRead) -> None:
         """The run is named first: one that is called so was driven since it was handed out."""
-        if action.names:
-            if not await self.transitions.name(case.id, QUEUED, "Its job is written down, and waits for a slice."):
-                case.due = time.monotonic() + ANOTHER_SECONDS
-                return
-            case.named = QUEUED
+        if action.names and not await self._name_queued(case):
+            case.due = time.monotonic() + ANOTHER_SECONDS
+            return
         assert case.run is not None or read.facts.is_stop_asked, "a job without a run is driven to its end alone"
         name = case.folder.rstrip("/").rpartition("/")[2]
         belongs_to = related(case.run, self.pool) if case.run is not None else []
         events = SliceEvents(name, case.folder, belongs_to)
-        case.voice = Voice(events, self._log(case), lambda: self.changed(case))
+        case.voice = Voice(events, self._log(case), lambda: self.has_turn(case), lambda: self.changed(case))
         case.due = time.monotonic() + CALM_SECONDS
         self.started(case, self.fleet.start(case.folder, case.voice, hands_back=True, after=action.after))
+
+    async def _name_queued(self, case: Case) -> bool:
+        async with self.fleet.hold(case.folder) as storage:
+            if storage is None:
+                return False
+            case.named = QUEUED
+            return await self.transitions.name(case.id, QUEUED, "Its job is written down, and waits for a slice.")
+
+    def has_turn(self, case: Case) -> bool:
+        """Whether this process drives the job, so that it moves the run and speaks for it."""
+        drive = self.fleet.drives.get(case.folder)
+        return drive is not None and drive.is_driving
 
     async def _propose(self, case: Case, wanted: Proposal, read: JobRead) -> None:
         """Only whoever holds the job's lease moves its run; a run without a job is anybody's."""

@@ -22,6 +22,7 @@ from prefect_tpu.flows.work_pool.cases import Case, Cases
 from prefect_tpu.flows.work_pool.hearing import hear_of_runs
 from prefect_tpu.flows.work_pool.outputs import Outputs, is_folder
 from prefect_tpu.flows.work_pool.run_reading import PAGE, Runs
+from prefect_tpu.flows.work_pool.slots import TICK_SECONDS, Slots
 from prefect_tpu.flows.work_pool.transitions import Transitions
 from prefect_tpu.infra.errors import PrefectTpuError
 from prefect_tpu.infra.job import name_from_run
@@ -79,6 +80,7 @@ class Reconciler:
             tasks.start_soon(self._keep_naming)
             tasks.start_soon(hear_of_runs, self._pool, self._heard)
             tasks.start_soon(self._keep_scanning)
+            tasks.start_soon(self._keep_slots)
             await self._keep_looking()
 
     def nudge(self, folder: str) -> None:
@@ -239,7 +241,7 @@ class Reconciler:
 
     async def _name(self, case: Case) -> None:
         wanted = case.voice.wanted if case.voice is not None else None
-        if wanted is None or wanted.name == case.named or not is_pending(case.run):
+        if wanted is None or wanted.name == case.named or not (is_pending(case.run) and self._hands.has_turn(case)):
             return
         try:
             case.saw(await self._runs.read(case.id), time.monotonic())
@@ -248,6 +250,14 @@ class Reconciler:
                 await self._transitions.name(case.id, wanted.name, wanted.message)
         except httpx.HTTPError as exc:
             log.info("Flow run %s is not called %s: %s", case.id, wanted.name, exc)
+
+    async def _keep_slots(self) -> None:
+        """What runs hold that wait for slices which we look for."""
+        slots = Slots(self._client)
+        while True:
+            ours = [case for case in self._cases.open.values() if self._hands.has_turn(case)]
+            await slots.renew(case.run for case in ours if case.run is not None)
+            await anyio.sleep(TICK_SECONDS)
 
     async def _keep_scanning(self) -> None:
         """Jobs of the pool's outputs that no run tells of: deleted runs, and those that ended while nobody looked."""

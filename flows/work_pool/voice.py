@@ -16,16 +16,22 @@ Log = logging.Logger | logging.LoggerAdapter[Any]
 class Voice:
     """A listener for one drive. It waits for nobody: what the server is to be told is kept until somebody asks.
 
+    A drive that waits for its turn has nothing to say: another worker does.
+
     wanted: what the run is to be called while it is pending; None where nothing new is to be said.
     has_begun: the leader of the live attempt has begun.
     """
 
-    def __init__(self, events: SliceEvents, log: Log, changed: Callable[[], None]) -> None:
+    def __init__(
+        self, events: SliceEvents, log: Log, has_turn: Callable[[], bool], changed: Callable[[], None]
+    ) -> None:
         self.wanted: Named | None = None
         self.has_begun = False
-        self._events, self._log, self._changed = events, log, changed
+        self._events, self._log, self._has_turn, self._changed = events, log, has_turn, changed
 
     def __call__(self, news: News) -> None:
+        if not self._has_turn():
+            return
         if news.text:
             self._log.info("attempt %d: %s", news.attempt, news.text) if news.attempt else self._log.info(news.text)
         self._events.hear(news)
