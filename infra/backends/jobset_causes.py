@@ -48,6 +48,13 @@ def is_lost_for_good(pod: PodFacts, node: NodeFacts | None) -> bool:
     return pod.is_deleting and not pod.has_ended and node is not None and node.is_lost
 
 
+def of_gone_node(pod: PodFacts) -> Cause:
+    """The node is no part of the cluster any more, whoever of Kubernetes took its pod away: spot was taken back."""
+    if pod.is_spot:
+        return Cause(kind=FailureKind.PREEMPTED, message=f"spot node {pod.node} is gone")
+    return Cause(kind=FailureKind.HOST_LOST, message=f"node {pod.node} is gone")
+
+
 def consequences(facts: Facts) -> frozenset[int]:
     """The hosts that were told to leave only because another host of the attempt had ended.
 
@@ -85,10 +92,11 @@ def _of_disruption(pod: PodFacts, said: Said, node: NodeFacts | None) -> Cause:
         return Cause(kind=kind, message=message)
     if node is not None and node.is_serviced:
         return Cause(kind=FailureKind.MAINTENANCE, message=f"node {pod.node} is taken away for maintenance; {message}")
-    if said.reason == "DeletionByPodGC":
-        kind = FailureKind.PREEMPTED if pod.is_spot else FailureKind.HOST_LOST
-        return Cause(kind=kind, message=f"{'spot ' if pod.is_spot else ''}node {pod.node} is gone; {message}")
-    if said.reason == "DeletionByTaintManager" and node is not None and node.is_lost:
+    is_tainted = said.reason == "DeletionByTaintManager"
+    if said.reason == "DeletionByPodGC" or (is_tainted and node is not None and node.is_gone):
+        cause = of_gone_node(pod)
+        return Cause(kind=cause.kind, message=f"{cause.message}; {message}")
+    if is_tainted and node is not None and node.is_lost:
         return Cause(kind=FailureKind.HOST_LOST, message=f"node {pod.node} is not heard of any more; {message}")
     if pod.is_spot and said.reason == "TerminationByKubelet":
         return Cause(kind=kind, message=f"spot node {pod.node} was reclaimed; {message}")

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from prefect_tpu.infra.backends import jobset_places as places
-from prefect_tpu.infra.backends.jobset_causes import is_lost_for_good
+from prefect_tpu.infra.backends.jobset_causes import is_lost_for_good, of_gone_node
 from prefect_tpu.infra.backends.jobset_facts import Facts, NodeFacts, PodFacts, Said
 from prefect_tpu.infra.backends.jobset_records import is_own_end
 from prefect_tpu.infra.errors import FailureKind
@@ -133,8 +133,7 @@ def _silent(facts: Facts, pod: PodFacts, node: NodeFacts | None) -> Symptom | No
     step = output.progress.progress.step if output else None
     about = f"{facts.called(pod.host)} after step {step}"
     if node.is_gone:
-        kind = FailureKind.PREEMPTED if pod.is_spot else FailureKind.HOST_LOST
-        cause = Cause(kind=kind, message=f"{'spot ' if pod.is_spot else ''}node {pod.node} is gone")
+        cause = of_gone_node(pod)
         return Symptom(about=f"{about}, gone", cause=cause, bearable=GONE_SECONDS, host=pod.host, is_end=True)
     cause = Cause(kind=FailureKind.HOST_LOST, message=f"node {pod.node} is not heard of any more")
     patience = UNCONFIRMED_SECONDS if is_lost_for_good(pod, node) else UNHEARD_SECONDS

@@ -28,6 +28,7 @@ from prefect_tpu.infra.errors import FailureKind
 
 K = FailureKind
 NODE, LOST = NodeFacts(name="n", pool="a"), NodeFacts(name="n", pool="a", is_lost=True)
+GONE = LOST.lost()
 SERVICED = NodeFacts(name="n", pool="a", is_serviced=True)
 
 
@@ -47,6 +48,9 @@ def over(reason: str, code: int = 1) -> ContainerFacts:
     [
         ("DeletionByTaintManager", NODE, False, K.PREEMPTED),
         ("DeletionByTaintManager", LOST, False, K.HOST_LOST),
+        ("DeletionByTaintManager", LOST, True, K.HOST_LOST),  # it may be heard of again
+        ("DeletionByTaintManager", GONE, False, K.HOST_LOST),
+        ("DeletionByTaintManager", GONE, True, K.PREEMPTED),  # whoever of Kubernetes was the first to see it
         ("DeletionByTaintManager", SERVICED, False, K.MAINTENANCE),
         ("EvictionByEvictionAPI", NODE, False, K.PREEMPTED),
         ("EvictionByEvictionAPI", SERVICED, False, K.MAINTENANCE),
@@ -57,6 +61,7 @@ def over(reason: str, code: int = 1) -> ContainerFacts:
         ("TerminationByKubelet", SERVICED, True, K.MAINTENANCE),
         ("DeletionByPodGC", LOST, False, K.HOST_LOST),
         ("DeletionByPodGC", LOST, True, K.PREEMPTED),
+        ("DeletionByPodGC", GONE, True, K.PREEMPTED),
         ("DeletionByPodGC", None, False, K.HOST_LOST),
         ("SomethingNew", NODE, False, K.PREEMPTED),
     ],
