@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,8 +60,8 @@ async def steps_of(client: PrefectClient, pool: WorkPool) -> Steps:
         raise UsageError(
             f"Work pool {pool.name!r} runs flows in a cluster, whose pods do not reach {output or 'this machine'!r}, so"
             " a flow cannot be sent to them: give the pool an output that they reach, as by `prefect-tpu pool update"
-            f" {pool.name} --output gs://BUCKET/FOLDER`, or configure its storage (`prefect work-pool storage"
-            " configure`)."
+            f" {shlex.quote(pool.name)} --output gs://BUCKET/FOLDER`, or configure its storage"
+            " (`prefect work-pool storage configure`)."
         )
     found = our_steps(output)
     steps = {"bundle_upload_step": found.upload, "bundle_execution_step": found.execute}
