@@ -197,7 +197,7 @@ def read_workload(found: Object, others: Iterable[Object] = ()) -> WorkloadFacts
     """What Kueue says of an attempt. `others`: what it says of whatever else is in its namespace."""
     conditions = _conditions(found)
     reserved: Object = next((c for c in _raw_conditions(found) if c["type"] == "QuotaReserved"), {})
-    ahead = [other for other in others if _waits(other) and _turn(other) < _turn(found)]
+    ahead = [other for other in (others if _waits(found) else ()) if _waits(other) and _turn(other) < _turn(found)]
     return WorkloadFacts(
         is_admitted="Admitted" in conditions,
         pending=reserved.get("message", "") if reserved.get("status", "True") != "True" else _unchecked(found),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 
 from anyio.abc import TaskGroup
+from anyio.to_thread import run_sync
 
 from prefect_tpu.infra.backends.base import Backend
 from prefect_tpu.infra.errors import PlatformError
@@ -84,7 +85,7 @@ class JobDriver:
             number = number or (action.number if isinstance(action, Submit | Attach) else None)
             if isinstance(action, Close):
                 break
-        return None if number is None else history.read_outcome(self.storage, number)
+        return None if number is None else await run_sync(history.read_outcome, self.storage, number)
 
     async def release(self) -> str | None:
         """Give the slice back, unless the next attempt begins on it at once; the reason where it is kept."""
@@ -103,8 +104,9 @@ class JobDriver:
         An attempt that waits in a cluster keeps its place there, for whoever drives the job next.
         """
         reason = await self._stop_question.reason(now=True)
-        if reason or history.is_stop_asked(self.storage):
-            history.ask_to_stop(self.storage, reason or "asked before")
+        is_asked = await run_sync(history.is_stop_asked, self.storage)
+        if reason or is_asked:
+            await run_sync(history.ask_to_stop, self.storage, reason or "asked before")
             return
         await self._hands.leave()
 
@@ -120,13 +122,20 @@ class JobDriver:
         if self._tell.state is JobState.STOPPED:
             self._tell.move(JobEvent.CONTINUED)
 
+    def nudge(self) -> None:
+        """Look at the job's files now: somebody knows that they have changed."""
+        self._hands.nudge()
+
     def give_way(self, successor: str) -> None:
         """Another process drives the job now: whoever waits for this one hears it at its next look."""
         self.successor = successor
+        self._hands.nudge()
 
     async def end_if_stopped(self) -> None:
         """Write the end of a job that was asked to stop and has nothing left to wait for."""
-        if not self._hands.is_leaving and self.successor is None and history.is_stop_asked(self.storage):
+        if self._hands.is_leaving or self.successor is not None:
+            return
+        if await run_sync(history.is_stop_asked, self.storage):
             await self.next_attempt()
 
     async def let_go(self) -> None:
@@ -171,11 +180,11 @@ class JobDriver:
 
     async def hear_wishes(self) -> None:
         """Write down that somebody wants the job stopped, whoever drives it."""
-        if not history.is_stop_asked(self.storage):
+        if not await run_sync(history.is_stop_asked, self.storage):
             await self._hear_wishes()
 
     async def _hear_wishes(self) -> None:
         reason = await self._stop_question.reason()
         if reason:
-            self._wrote_stop = history.ask_to_stop(self.storage, reason)
+            self._wrote_stop = await run_sync(history.ask_to_stop, self.storage, reason)
             await self._hands.look_anew()

@@ -17,7 +17,9 @@ from anyio.abc import TaskGroup
 
 from prefect_tpu.infra.backends import open_backend
 from prefect_tpu.infra.backends.base import Backend
+from prefect_tpu.infra.backends.crowd import Crowd
 from prefect_tpu.infra.errors import NoSuchJob, PlatformError
+from prefect_tpu.infra.gcp.sharing import Shared
 from prefect_tpu.infra.job import JobResult
 from prefect_tpu.infra.launcher import history
 from prefect_tpu.infra.launcher.driver import JobDriver
@@ -72,12 +74,18 @@ class Drive:
         self.ended = anyio.Event()
         self.outcome: Outcome | None = None
         self._is_driving = False
+        self._driver: JobDriver | None = None
         self._scope = anyio.CancelScope()
 
     @property
     def is_driving(self) -> bool:
         """Whether the job's lease is ours; before that the drive waits for whoever has it."""
         return self._is_driving
+
+    def nudge(self) -> None:
+        """Look at the job's files now, for a stop was asked for: the more jobs there are, the later that is seen."""
+        if self._driver is not None:
+            self._driver.nudge()
 
 
 class Fleet:
@@ -99,6 +107,7 @@ class Fleet:
         self._drives: dict[str, Drive] = {}
         self._deeds: dict[str, anyio.Lock] = {}
         self._has_left = False
+        self._shared, self._crowd = Shared(), Crowd()
 
     @property
     def drives(self) -> Mapping[str, Drive]:
@@ -161,6 +170,7 @@ class Fleet:
             drive._scope.cancel()
         for drive in left:
             await drive.ended.wait()
+        await self._shared.close()
 
     @asynccontextmanager
     async def _deed(self, folder: str) -> AsyncIterator[None]:
@@ -175,7 +185,7 @@ class Fleet:
 
     async def _carry_out(self, drive: Drive, after: int | None, goes_on: bool) -> None:
         try:
-            with drive._scope:
+            with drive._scope, self._shared.used(), self._crowd.used():
                 if not self._has_left:
                     drive.outcome = await self._drive(drive, after, goes_on)
         except Exception as exc:
@@ -195,6 +205,7 @@ class Fleet:
         lease = Lease(storage, self._clock)
         async with anyio.create_task_group() as crew:
             driver = JobDriver(job, storage, self._backends(job.backend), drive.listen, tasks=crew)
+            drive._driver = driver
             try:
                 if await wait_for_turn(lease, driver, drive.listen, goes_on=goes_on) is None:
                     drive._is_driving = True

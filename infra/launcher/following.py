@@ -45,6 +45,11 @@ class Following:
         return self._stopping_since is not None
 
     @property
+    def is_pressing(self) -> bool:
+        """Whether time alone soon makes something due: a host has failed, or all were told to leave."""
+        return self._failing_since is not None or self._stopping_since is not None
+
+    @property
     def waiting_for(self) -> float | None:
         """Seconds that the attempt has been without a slice; None where it has one."""
         return _since(self._waiting_since)
@@ -67,6 +72,10 @@ class Following:
         self._has_news = anyio.Event()
         if self._broken is not None:
             raise self._broken
+
+    def nudge(self) -> None:
+        """Whoever waits for news looks again."""
+        self._has_news.set()
 
     async def tell_to_leave(self) -> None:
         """Tell the hosts to save and leave; from now on their grace runs."""

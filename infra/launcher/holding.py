@@ -66,7 +66,7 @@ class Holding:
         answer = await self._ask(attempt, offer)
         if isinstance(answer, Held):
             self.is_asking = False
-            self.waiting.end()
+            await self.waiting.settle(ended=True)
             self.held = answer
             self.offers.got()
         return answer
@@ -93,6 +93,7 @@ class Holding:
             self.offers.wait_for(offer, answer)
             name = f"{self.offers.named(offer)}: " if len(self.offers.all) > 1 else ""
             self.waiting.say(number, f"{name}{answer.reason}", self.offers.waited, answer.what)
+            await self.waiting.settle()
             if not answer.is_dry:
                 await self.pause()
 
@@ -100,6 +101,7 @@ class Holding:
         """Nothing is to be had for so long; somebody may ask for a stop meanwhile."""
         said = "; ".join(f"{self.offers.named(o)}: {why.rstrip('.')}" for o, why in self.offers.lacking.items())
         self.waiting.say(number, f"no capacity, and asked again soon: {said}", self.offers.waited)
+        await self.waiting.settle()
         await self.pause(seconds)
 
     async def pause(self, at_most: float = math.inf) -> None:

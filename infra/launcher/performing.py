@@ -5,13 +5,16 @@ Decides nothing itself: `step` does, over the facts that are gathered here.
 
 from __future__ import annotations
 
+import math
 import time
+from functools import partial
 
 import anyio
-import anyio.to_thread
 from anyio.abc import TaskGroup
+from anyio.to_thread import run_sync  # storages are synchronous, and others are driven in the same loop
 
 from prefect_tpu.infra import layout
+from prefect_tpu.infra.backends import crowd
 from prefect_tpu.infra.backends.base import Attempt, Backend, Held
 from prefect_tpu.infra.backends.outages import OUTAGE_SECONDS, outlast
 from prefect_tpu.infra.contract import Event
@@ -68,7 +71,7 @@ class Performer:
 
     async def look(self) -> Written:
         """What is written down: by a new look where the last one is older than the backend wants them to be."""
-        if self._written is None or anyio.current_time() - self._looked >= self._backend.look_seconds:
+        if self._written is None or anyio.current_time() - self._looked >= crowd.idle(self._backend.look_seconds):
             return await self.look_anew()
         return self._written
 
@@ -76,9 +79,15 @@ class Performer:
         """In a thread: a bucket takes its time, and the hosts are looked at meanwhile."""
         self._looked = anyio.current_time()
         patience = OUTAGE_SECONDS if self._written else 0.0
-        self._written = await outlast(lambda: anyio.to_thread.run_sync(self._reader.look), patience)
+        self._written = await outlast(lambda: run_sync(self._reader.look), patience)
         self.slice.offers.rehearsed = refused(self.job, self._written.notes, self._written.obeyed)
         return self._written
+
+    def nudge(self) -> None:
+        """Look anew, now: somebody knows that something has changed."""
+        self._looked = -math.inf
+        if self.following is not None:
+            self.following.nudge()
 
     async def next(self) -> Action:
         """What is due; in a rehearsal the offer of the next attempt may go just before it begins.
@@ -171,23 +180,22 @@ class Performer:
                 await self.slice.go_without(action.number, offer, answer)
                 return
         plan = self._backend.plan(attempt, self.slice.held).hosts
-        won = self.storage.put_if_absent(layout.plan(action.number), plan.to_json())
-        if not won:
-            plan = history.read_plan(self.storage, action.number)
+        if not await run_sync(self.storage.put_if_absent, layout.plan(action.number), plan.to_json()):
+            plan = await run_sync(history.read_plan, self.storage, action.number)
         missed = self.slice.offers.missed(offer_of(plan), (await self.look()).ended)
         place = {name: value for name in ("cluster", "zone") if (value := getattr(plan, name)) is not None}
         facts = {"accelerator": plan.accelerator, **place, "hosts": plan.hosts, "instead_of": "; ".join(missed) or None}
-        self._ledger.write(action.number, Event.SUBMITTED, **facts)
+        await run_sync(partial(self._ledger.write, action.number, Event.SUBMITTED, **facts))
         self._tell.move(JobEvent.SUBMITTED)
         self._tell.began(plan, self.slice.offers.named(offer_of(plan)), missed)
         await self._follow(plan)
 
     async def _attach(self, action: Attach) -> None:
         """Somebody began this attempt. Hosts that never started are started now, if the slice is ours."""
-        plan = history.read_plan(self.storage, action.number)
+        plan = await run_sync(history.read_plan, self.storage, action.number)
         first = await look(self._backend, self._backend.attach(plan))
         pending = [host.phase is HostPhase.PENDING for host in first.hosts]
-        if any(pending) and self.slice.held is None and not history.is_stop_asked(self.storage):
+        if any(pending) and self.slice.held is None and not await run_sync(history.is_stop_asked, self.storage):
             offer = offer_of(plan)
             if self._lacking == plan.attempt and self.slice.offers.dry.get(offer, 0.0) > 0.0:
                 await self.slice.pause()
@@ -202,9 +210,9 @@ class Performer:
         await self._follow(plan)
 
     async def _follow(self, plan: HostPlan) -> None:
-        is_unwanted = history.is_stop_asked(self.storage)  # then what has not begun never does
+        is_unwanted = await run_sync(history.is_stop_asked, self.storage)  # then what has not begun never does
         handle = self._backend.attach(plan) if is_unwanted else await self._backend.submit(plan, self.slice.held)
-        age = max(0.0, time.time() - self._ledger.started(plan.attempt))
+        age = max(0.0, time.time() - await run_sync(self._ledger.started, plan.attempt))
         self.following = await follow(self._backend, handle, self._saw, self._tasks, age)
         self._tasks.start_soon(self._tidy, plan, self.following)
         if self.is_leaving:  # since before there was anybody to tell
@@ -218,8 +226,9 @@ class Performer:
     async def _watch(self) -> None:
         following = self.following
         assert following is not None, "step watches only what is followed"
-        await following.news(at_most=LOOK_SECONDS)
+        await following.news(at_most=LOOK_SECONDS if following.is_pressing else crowd.idle(LOOK_SECONDS))
         self._tell_of_wait(following.seen)
+        await self.slice.waiting.settle()
         if anyio.current_time() > self._next_prune:
             self._next_prune = anyio.current_time() + PRUNE_SECONDS
             await self._prune()
@@ -250,13 +259,13 @@ class Performer:
             handle = self._backend.attach(plan)
             self.following = await follow(self._backend, handle, self._saw, self._tasks)
         following = self.following
-        failure = history.judge(self.storage, following.seen.attempt, action.failure)
+        failure = await run_sync(history.judge, self.storage, following.seen.attempt, action.failure)
         await following.end()
-        self.slice.waiting.end()
-        seen = following.seen
-        summary = await anyio.to_thread.run_sync(lambda: summing_up.of_attempt(self.storage, seen, failure))
-        history.write_outcome(self.storage, summary)
-        self._ledger.write(summary.number, Event.ENDED, outcome=summary.outcome, last_step=summary.last_step)
+        await self.slice.waiting.settle(ended=True)
+        summary = await run_sync(summing_up.of_attempt, self.storage, following.seen, failure)
+        await run_sync(history.write_outcome, self.storage, summary)
+        facts = {"outcome": summary.outcome, "last_step": summary.last_step}
+        await run_sync(partial(self._ledger.write, summary.number, Event.ENDED, **facts))
         self.following = None
         if not isinstance(step(self._view(await self.look_anew())), Finish):
             self._tell.move(JobEvent.RETRY_DUE)
@@ -270,18 +279,16 @@ class Performer:
         await self.slice.pause(action.seconds)
 
     async def _finish(self, action: Finish) -> None:
-        self.slice.waiting.end()
+        await self.slice.waiting.settle(ended=True)
         await self._backend.withdraw(self.job, self.storage.url)  # also what another driver asked for, and was killed
-        result = await anyio.to_thread.run_sync(
-            lambda: summing_up.of_job(self.storage, self.job.name, action.state, action.failure)
-        )
-        history.write_result(self.storage, result)
+        result = await run_sync(summing_up.of_job, self.storage, self.job.name, action.state, action.failure)
+        await run_sync(history.write_result, self.storage, result)
         self._tell.move(JobEvent(action.state.value))
         self._tell.say(result.attempts[-1].number if result.attempts else 0, action.state.value)
 
     async def _choose(self, number: int) -> RestorePoint | None:
         """Where an attempt starts from: in a thread, for a checkpoint is read before it is chosen."""
-        return await anyio.to_thread.run_sync(lambda: checkpoints.newest_whole(self.storage, below=number))
+        return await run_sync(lambda: checkpoints.newest_whole(self.storage, below=number))
 
     def _attempt(self, number: int, restore: RestorePoint | None = None) -> Attempt:
         avoid = to_avoid(self._written.ended, time.time()) if self._written else ()
@@ -290,4 +297,4 @@ class Performer:
     async def _prune(self) -> None:
         live = (await self.look()).live
         in_use = live.restore if live else None
-        await anyio.to_thread.run_sync(lambda: checkpoints.prune(self.storage, in_use=in_use))
+        await run_sync(lambda: checkpoints.prune(self.storage, in_use=in_use))

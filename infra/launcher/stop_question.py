@@ -34,6 +34,8 @@ class StopQuestion:
 
         now: there will be no later: ask at once, and have more patience.
         """
+        if self._ask is never_stops:  # of the many that one process may drive, none needs a thread for that
+            return None
         is_new = self._open is None
         if is_new and not now and anyio.current_time() < self._next:
             return None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import anyio.to_thread
+
 from prefect_tpu.infra import contract, layout
 from prefect_tpu.infra.launcher.news import Announcer
 from prefect_tpu.infra.state import WaitFor
@@ -9,24 +11,36 @@ from prefect_tpu.infra.storage import Storage
 
 
 class WaitNote:
-    """One driver's words on what its job waits for; written on each change, not each time they are said."""
+    """One driver's words on what its job waits for; told at once, and written when they change, by `settle`."""
 
     def __init__(self, storage: Storage, tell: Announcer) -> None:
         self._storage, self._tell = storage, tell
         self._noted: tuple[int, str] | None = None
+        self._written: tuple[int, str] | None = None
 
     def say(self, attempt: int, reason: str, seconds: float, what: WaitFor = WaitFor.SLICE) -> None:
         """The attempt has been without a slice for so long, and why."""
         self._tell.waits(attempt, reason, seconds, what)
-        if (attempt, reason) != self._noted:
-            self._noted = attempt, reason
-            self._storage.put(layout.WAITING, contract.write_json({"attempt": attempt, "reason": reason}))
+        self._noted = attempt, reason
 
     def end(self) -> None:
         """It waits no longer, however that came."""
-        if self._noted is not None:
-            self._noted = None
+        self._noted = None
+
+    async def settle(self, *, ended: bool = False) -> None:
+        """Write what was said last, where that is not written. ended: it waits no longer."""
+        if ended:
+            self.end()
+        while (noted := self._noted) != self._written:
+            await anyio.to_thread.run_sync(self._write, noted)
+            self._written = noted
+
+    def _write(self, noted: tuple[int, str] | None) -> None:
+        if noted is None:
             self._storage.delete(layout.WAITING)
+        else:
+            attempt, reason = noted
+            self._storage.put(layout.WAITING, contract.write_json({"attempt": attempt, "reason": reason}))
 
 
 def read_waiting(storage: Storage, attempt: int) -> str | None:

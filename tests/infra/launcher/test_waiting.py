@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import anyio
 import pytest
 from counting import Counting
 
@@ -38,10 +39,12 @@ def test_it_is_written_on_each_change_and_said_each_minute(
     note = note_in(counting)
     for seconds, reason in [(0.0, "all is taken"), (1.0, "all is taken"), (60.0, "all is taken"), (61.0, "it grows")]:
         note.say(2, reason, seconds)
+        anyio.run(note.settle)
     assert counting.questions() == ["put waiting.json"] * 2 and len(said) == 3
     assert (read_waiting(storage, 2), read_waiting(storage, 3)) == ("it grows", None)
-    note.end()
-    note.end()
+    for _ in range(2):
+        note.end()
+        anyio.run(note.settle)
     assert counting.questions() == ["delete waiting.json"]
     assert read_waiting(storage, 2) is None
 
@@ -55,6 +58,7 @@ def test_a_job_that_waits_is_queued_whether_its_attempt_was_sent_or_not(
     note = note_in(storage)
     history.enter(storage, make_job())
     note.say(1, "all is taken", 0.0)
+    anyio.run(note.settle)
     assert (read_status(storage.url).state, read_status(storage.url).waiting) == (JobState.QUEUED, "all is taken")
     storage.put(layout.plan(1), make_plan(attempt=1).to_json())
     assert (read_status(storage.url).state, read_status(storage.url).waiting) == (JobState.QUEUED, "all is taken")
