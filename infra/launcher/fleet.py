@@ -106,6 +106,7 @@ class Fleet:
         self._tasks, self._clock, self._backends = tasks, clock, backends
         self._drives: dict[str, Drive] = {}
         self._deeds: dict[str, anyio.Lock] = {}
+        self._awaited: dict[str, Lease] = {}  # by looking again one sees that whoever holds it renews it no more
         self._has_left = False
         self._shared, self._crowd = Shared(), Crowd()
 
@@ -145,6 +146,8 @@ class Fleet:
     async def hold(self, folder: str) -> AsyncIterator[Storage | None]:
         """The job's lease, for a deed of some seconds, without driving; None where somebody else has it.
 
+        Asked again and again, it takes over a lease that lapsed.
+
         Where this process drives the job it is held already; the drive keeps its lease until the deed is done, so
         never wait for the end of a drive inside.
         """
@@ -154,9 +157,11 @@ class Fleet:
             if drive is not None and drive.is_driving:
                 yield storage
                 return
-            lease = Lease(storage, self._clock)
+            lease = self._awaited.pop(folder, None) or Lease(storage, self._clock)
             try:
                 is_ours = await anyio.to_thread.run_sync(lease.take) is None
+                if not is_ours:
+                    self._awaited[folder] = lease
                 yield storage if is_ours else None
             finally:
                 with anyio.move_on_after(LEAVE_SECONDS, shield=True):
@@ -202,8 +207,9 @@ class Fleet:
         job = await anyio.to_thread.run_sync(history.read_job, storage)
         if job is None:
             raise NoSuchJob(f"There is no job in {storage.url}: it was moved or deleted.")
-        lease = Lease(storage, self._clock)
-        async with anyio.create_task_group() as crew:
+        async with AsyncExitStack() as last, anyio.create_task_group() as crew:
+            heartbeat = await last.enter_async_context(self._hearts.of(output)) if (output:=_beaten(job, storage)) else None
+            lease = Lease(storage, self._clock, heartbeat and heartbeat.name)
             driver = JobDriver(job, storage, self._backends(job.backend), drive.listen, tasks=crew)
             drive._driver = driver
             try:

@@ -185,6 +185,23 @@ def test_a_job_is_held_for_a_deed_unless_somebody_else_has_it(yard: Yard) -> Non
     go(deed)
 
 
+def test_who_asks_for_a_lease_again_and_again_sees_that_it_lapsed(yard: Yard) -> None:
+    """As of a worker in another pod, that was killed: nobody can be asked whether it lives."""
+    folder = yard.write("digits")
+    now = [0.0]
+    assert Lease(LocalStorage(Path(folder)), lambda: now[0]).take() is None
+
+    async def deed() -> None:
+        async with anyio.create_task_group() as tasks:
+            fleet = Fleet(tasks, lambda: now[0])
+            for seconds, is_ours in ((0.0, False), (10.0, False), (16.0, True)):
+                now[0] = seconds
+                async with fleet.hold(folder) as held:
+                    assert (held is not None) is is_ours
+
+    go(deed)
+
+
 def test_a_deed_on_a_job_that_is_driven_uses_the_drives_lease(yard: Yard) -> None:
     folder = yard.write("digits")
 
