@@ -82,8 +82,11 @@ class RegionProcess:
                 self._running.process.send_signal(signal.SIGTERM)
 
     def cut(self) -> None:
-        """End it at once, and all that it started."""
-        if self._running is not None and not self._is_cut:
+        """End it at once, and all that it started; but for one that was told to leave, which may be saving.
+
+        That one ends within the grace of its host, whose runner sees to it.
+        """
+        if self._running is not None and not self._is_cut and not self._is_told:
             self._is_cut = True
             _kill_group(self._running.process.pid)
 

@@ -83,7 +83,7 @@ class RunningRegion:
 
     def _patience(self, part: Part) -> float:
         """Hosts that leave together are saving; one that was killed says all that there is to know."""
-        if part.is_told or part.exit_code == ExitCode.PREEMPTED:
+        if part.exit_code == ExitCode.PREEMPTED:
             return self.grace
         return 0.0 if part.is_killed else VERDICT_SECONDS
 

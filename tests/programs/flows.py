@@ -1,28 +1,153 @@
-"""Flows without Prefect: what a command does on the leader of a slice, by regions; `python flows.py NAME [FOLDER]`."""
+"""Flows without Prefect: what a command does on the leader of a slice, by regions; `python flows.py NAME`."""
 
 from __future__ import annotations
 
+import json
+import logging
 import os
+import subprocess
 import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
 
-import prefect_tpu as tpu
+sys.path.insert(0, str(Path(__file__).parent))  # as Prefect does, which loads a flow by its file
+
+import sibling  # noqa: E402
+
+import prefect_tpu as tpu  # noqa: E402
+
+WITHHELD = ("PREFECT_API_KEY", "PREFECT__FLOW_RUN_ID", "PREFECT_TPU_REGION_KEY", "PREFECT_RESULTS_SECRET")
 
 
-def where(word: str) -> dict[str, object]:
+class Refused(ValueError):
+    """An error of the program's own."""
+
+
+def folder() -> Path:
+    """The job's."""
+    return Path(tpu.info().output)
+
+
+def keep(value: Any) -> None:
+    """What the flow found, for the test to read."""
+    (folder() / "found.json").write_text(json.dumps(value))
+
+
+def where(word: str) -> dict[str, Any]:
+    """What a region sees."""
     here = tpu.info()
-    return {"word": word, "host": here.host, "hosts": here.hosts, "pid": os.getpid()}
+    return {
+        "word": f"{word} {sibling.WORD}",
+        "host": here.host,
+        "hosts": here.hosts,
+        "pid": os.getpid(),
+        "port": os.environ["MASTER_PORT"],
+        "rank": os.environ["RANK"],
+        "seen": [name for name in WITHHELD if name in os.environ],
+        "url": os.environ.get("PREFECT_API_URL"),
+    }
 
 
-def say(value: object) -> None:
-    sys.stdout.write(f"{value}\n")
-    sys.stdout.flush()
+def refuse(host: int) -> None:
+    """Raises on one host, while the others would go on for long."""
+    if tpu.info().host == host:
+        raise Refused("no such day")
+    time.sleep(600)
+
+
+def leave(code: int) -> None:
+    sys.exit(code)
+
+
+def nested() -> None:
+    tpu.every_host(where)("inside")
+
+
+def said(call: Any, *arguments: Any) -> list[str]:
+    """What calling it raises: the class, what it says, and its notes."""
+    try:
+        call(*arguments)
+    except Exception as exc:
+        cause = type(exc.__cause__).__name__ if exc.__cause__ else ""
+        return [type(exc).__name__, str(exc), cause, *getattr(exc, "__notes__", ())]
+    return ["nothing"]
 
 
 def regions() -> None:
-    first = tpu.every_host(where, gather=True)("one")
-    assert [value["host"] for value in first] == [0, 1], first
-    say(first)
-    say(tpu.every_host(where)("two"))
+    """Several, one after another and at once, that return and that fail."""
+    logging.basicConfig(level=logging.INFO)
+    found = {"env": {name: os.environ.get(name) for name in ("RANK", *WITHHELD)}, "started": time.monotonic()}
+    found["first"] = tpu.every_host(where, gather=True)("one")
+    found["second"] = tpu.every_host(where)("two")
+    with ThreadPoolExecutor(2) as pool:
+        found["at once"] = [value["host"] for value in pool.map(tpu.every_host(where), ("three", "four"))]
+    found["raised"] = said(tpu.every_host(refuse), 1)
+    found["left"] = said(tpu.every_host(leave), 3)
+    found["nested"] = said(tpu.every_host(nested))
+    found["lock"] = said(tpu.every_host(where), threading.Lock())
+    found["after"] = tpu.every_host(where)("five")["word"]
+    found["joined"] = said(tpu.join)
+    found["jax"] = subprocess.run(
+        [sys.executable, "-c", "import jax; jax.devices()"], capture_output=True, text=True
+    ).stderr
+    keep(found)
+
+
+def code() -> None:
+    """Ends as a command that failed, after a region that did not."""
+    tpu.every_host(where)("one")
+    sys.exit(3)
+
+
+def wait() -> None:
+    """On every host, until it is told to go on or ends."""
+    here = folder() / "waits" / f"{tpu.info().attempt}-{tpu.info().host}"
+    here.parent.mkdir(exist_ok=True)
+    here.write_text(str(os.getpid()))
+    while not (folder() / "go").exists():
+        time.sleep(0.02)
+
+
+def waits() -> None:
+    """A region that waits; what comes after it, or instead of it, is noted."""
+    notes = folder() / "notes"
+    try:
+        tpu.every_host(wait)()
+        with notes.open("a") as file:
+            file.write(f"returned in {tpu.info().attempt}\n")
+    except BaseException as exc:
+        with notes.open("a") as file:
+            file.write(f"{exc!r} in {tpu.info().attempt}\n")
+        raise
+
+
+def train(word: str) -> dict[str, Any]:
+    """Saves each step; where it is to be preempted, it makes steps until it is."""
+    import jax
+    import numpy as np
+
+    tpu.join()
+    devices = jax.sharding.Mesh(np.asarray(jax.devices()), ("data",))
+    spread = jax.sharding.NamedSharding(devices, jax.sharding.PartitionSpec("data"))
+    state = {"numbers": jax.make_array_from_process_local_data(spread, np.zeros(1, np.float32))}
+    with tpu.checkpoints(every=1e-6) as checkpoints:
+        state, start = checkpoints.restore(state)
+        last = 10**6 if word == "long" and tpu.info().attempt == 1 else start + 2
+        for step in range(start, last):
+            state = {"numbers": state["numbers"] + 1}
+            tpu.report(step)
+            checkpoints.save(step, state)
+            (folder() / f"trains-{word}").write_text(str(step))
+    total = jax.jit(lambda numbers: numbers.sum())(state["numbers"])
+    return {"start": start, "total": float(total), "devices": jax.device_count()}
+
+
+def trains() -> None:
+    """Two regions of one function; the second is preempted in the first attempt."""
+    keep([tpu.every_host(train)("short"), tpu.every_host(train)("long")])
 
 
 if __name__ == "__main__":
