@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 import httpx
 import psutil
+from serving import end_with_the_tests
 
 PATIENCE = 180.0  # seconds until what was waited for counts as missing; a busy machine takes long
 LOOK_SECONDS = 0.1
@@ -40,14 +41,14 @@ class Server:
     folder: Path
     environment: Mapping[str, str]
 
-    def ask(self, path: str, **body: Any) -> Any:
+    def ask(self, path: str, /, **body: Any) -> Any:
         """POST where there is a body, else GET; the answer as JSON."""
         return self._request("POST" if body else "GET", path, body or None)
 
     def post(self, path: str, items: list[dict[str, Any]]) -> Any:
         return self._request("POST", path, items)
 
-    def change(self, path: str, **body: Any) -> None:
+    def change(self, path: str, /, **body: Any) -> None:
         """PATCH: change what is there."""
         self._request("PATCH", path, body)
 
@@ -161,11 +162,11 @@ def _is_up(client: httpx.Client) -> bool:
 def running(
     command: list[str], environment: Mapping[str, str], folder: Path, name: str
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """A process beside the tests; it and whatever it started are gone afterwards."""
+    """A process beside the tests; it and whatever it started are gone afterwards, and it alone if they are killed."""
     with (folder / f"{name}.log").open("wb") as log:
         process = subprocess.Popen(
             command, env=dict(environment), cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-            start_new_session=True,
+            start_new_session=True, preexec_fn=end_with_the_tests,
         )  # fmt: skip
     try:
         yield process

@@ -29,7 +29,7 @@ from prefect_server import IMPATIENT, Server, running_server  # noqa: E402
 from scenes import Scene, Story  # noqa: E402
 from slice_pool import SlicePool, Stage, slice_pool, with_prefect  # noqa: E402
 
-AT_ONCE = 8  # stories; a run's start takes seconds of a core
+AT_ONCE = 6  # stories; a run's start takes seconds of a core
 WORKERS = 2
 
 # The shortest that the server takes; a slot is lost in a test's time where nobody renews it.

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from prefect_server import PREFECT, kill_tree
+from control_plane import dies_with_parent
+from prefect_server import PREFECT
 
 LAST_CHARACTERS = 6000  # of what a worker said
 
@@ -44,7 +45,8 @@ class Workers:
         """One more; it takes some seconds to come up."""
         name = f"{self.pool}-{len(self.started)}"
         log = self.folder / f"{name}.log"
-        command = [*PREFECT, "worker", "start", "--type", "tpu-slice", "--pool", self.pool, "--name", name]
+        words = ["worker", "start", "--type", "tpu-slice", "--pool", self.pool, "--name", name]
+        command = [*dies_with_parent(), *PREFECT, *words]
         with log.open("wb") as file:
             process = subprocess.Popen(
                 command, env={**self.environment, **environment}, cwd=self.folder, stdin=subprocess.DEVNULL,
@@ -54,9 +56,10 @@ class Workers:
         return self.started[-1]
 
     def stop(self) -> None:
+        """At once: nothing waits for what they would still do."""
         for worker in self.started:
             if worker.process.poll() is None:
-                kill_tree(worker.process)
+                worker.kill()
 
     def told(self) -> str:
         """The last words of each."""

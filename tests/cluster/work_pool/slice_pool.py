@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -57,16 +58,15 @@ class SlicePool:
     variables: Mapping[str, Any]
     witness: Witness
     runs: list[SliceRun] = field(default_factory=list)
-    _deployments: int = 0
+    _numbers: Iterator[int] = field(default_factory=itertools.count)
 
     def deploy(self, flow: str, options: Mapping[str, Any] | None = None, **variables: Any) -> str:
         """A deployment of one of `slice_flows`; its id. options: of the deployment itself."""
-        self._deployments += 1
         made = self.server.ask("/flows/", name=flow)
         steps = [{"prefect.deployments.steps.set_working_directory": {"directory": str(FLOWS.parent)}}]
         found = self.server.ask(
             "/deployments/",
-            name=f"{self.name}-{self._deployments}",
+            name=f"{self.name}-{next(self._numbers)}",
             flow_id=made["id"],
             entrypoint=f"{FLOWS.name}:{flow}",
             path=str(FLOWS.parent),
@@ -151,7 +151,7 @@ def variables_of(namespace: str, output: str) -> dict[str, Any]:
         "service_account": HOST,
         "output": output,
         "cpu": "100m",
-        "memory": "100Mi",
+        "memory": "1Gi",
         "volumes": {"/signs": f"gs://{SIGNS_BUCKET}"},
         "env": {"PREFECT_LOCAL_STORAGE_PATH": "/signs/results"},
         "grace": 5,

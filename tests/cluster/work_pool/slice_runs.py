@@ -15,6 +15,7 @@ from prefect_tpu.infra.job import name_from_run
 from prefect_tpu.infra.launcher import history
 from prefect_tpu.infra.storage import Storage, open_storage
 
+PATIENCE = 300.0  # a busy machine takes long, and a run may be started several times
 FINAL = {"COMPLETED", "FAILED", "CANCELLED", "CRASHED"}
 INDEX = "batch.kubernetes.io/job-completion-index"
 OWNER = "prefect-tpu/job"
@@ -50,6 +51,9 @@ class SliceRun:
         found: Object = self.server.ask(f"/flow_runs/{self.id}")
         return found
 
+    def is_deleted(self) -> bool:
+        return not self.server.ask("/flow_runs/filter", flow_runs={"id": {"any_": [self.id]}})
+
     @property
     def state(self) -> tuple[str, str]:
         """Type and name."""
@@ -66,7 +70,7 @@ class SliceRun:
         return sorted(found, key=lambda state: state["timestamp"])
 
     def wait_for_name(self, *names: str) -> None:
-        wait_for(lambda: self.state[1] in names, f"state {' or '.join(names)} of {self}")
+        wait_for(lambda: self.state[1] in names, f"state {' or '.join(names)} of {self}", PATIENCE)
 
     def wait_for_end(self) -> Object:
         """Its state, once that is final and its job has its end."""
@@ -76,7 +80,7 @@ class SliceRun:
             is_over = state["type"] in FINAL and (history.read_result(self.folder) or not self.has_job)
             return state if is_over else None
 
-        return wait_for(look, f"the end of {self}")
+        return wait_for(look, f"the end of {self}", PATIENCE)
 
     def set_state(self, kind: str, name: str, *, is_forced: bool = False) -> None:
         self.server.ask(f"/flow_runs/{self.id}/set_state", state={"type": kind, "name": name}, force=is_forced)
@@ -130,7 +134,7 @@ class SliceRun:
     def wait_until_up(self, attempt: int, hosts: int) -> None:
         """Until its work has begun on all hosts of an attempt."""
         marks = [self.place / f"up-{attempt}-{host}" for host in range(hosts)]
-        wait_for(lambda: all(mark.exists() for mark in marks), f"the work of attempt {attempt} of {self}")
+        wait_for(lambda: all(mark.exists() for mark in marks), f"the work of attempt {attempt} of {self}", PATIENCE)
 
     def let_go_on(self) -> None:
         """Whoever waits goes on, now and later."""

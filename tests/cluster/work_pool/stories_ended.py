@@ -106,8 +106,8 @@ ENDS = (
     End(way="return", has_region=True),
     End(way="raise", has_region=False),
     End(way="raise", has_region=True),
-    End(way="memory", has_region=False, variables={"memory": "600Mi"}),
-    End(way="memory", has_region=True, variables={"memory": "600Mi"}),
+    End(way="memory", has_region=False, variables={"memory": "800Mi"}),
+    End(way="memory", has_region=True, variables={"memory": "800Mi"}),
     End(way="137", has_region=True),
     End(way="killed", has_region=True, variables={"max_preemptions": 0}),
 )

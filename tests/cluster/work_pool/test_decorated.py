@@ -1,4 +1,4 @@
-"""Runs without a deployment: their infrastructure is known, they can be cancelled, and their caller hears of the end."""
+"""Runs without a deployment: their infrastructure is known, they can be cancelled, their caller hears of the end."""
 
 from __future__ import annotations
 
