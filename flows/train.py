@@ -15,9 +15,11 @@ from prefect_tpu.flows.form import Pods, Timing
 from prefect_tpu.flows.saved import completed
 from prefect_tpu.infra.errors import JobFailed, PrefectTpuError
 from prefect_tpu.infra.job import JobResult, SliceJob, name_from_run
+from prefect_tpu.infra.launcher.asked_by import AskedBy, write_asked_by
 from prefect_tpu.infra.launcher.driving import Driving, driving
 from prefect_tpu.infra.pods import in_pods
 from prefect_tpu.infra.request import Request, default_output, job_folder
+from prefect_tpu.infra.storage import open_storage
 from prefect_tpu.infra.summary import failing_traceback
 from prefect_tpu.tasks.cancellation import asks_to_stop
 from prefect_tpu.tasks.check_quota import check_quota
@@ -118,6 +120,7 @@ def _carry_out(request: Request) -> dict[str, Any] | State[Any]:
     value_of(check_quota(job, request.output))
     folder, report = job_folder(request.output, job.name), Reporter(get_run_logger())
     with driving(job, folder, report, asks_to_stop(flow_run.id)) as driven:
+        write_asked_by(open_storage(folder), AskedBy(flow_run=str(flow_run.id)))
         for number in _attempts(driven):
             with _slice(driven, number):
                 launch_training.with_options(task_run_name=f"launch_training-{number}")(driven)

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 JOB_NAME = re.compile(r"[a-z][a-z0-9-]{0,17}")
 DATA_FOLDER = ".data"  # beside the jobs: staged data is shared by all jobs of an output
+HEARTBEATS = ".drivers"  # beside the jobs: of processes that drive many of them
 BUNDLES_FOLDER = ".bundles"  # beside the jobs: flows that travel as objects, with the files they bring
 RESULTS_FOLDER = ".results"  # beside the jobs: what such flows return, written and read by Prefect
 
@@ -20,6 +21,7 @@ RESULT = "result.json"  # how the job ended
 ASKED_BY = "asked_by.json"  # the Prefect flow run that is to know how it goes; replaced by whoever asks again
 REGION_KEY = "region-key"  # on this machine's disk only: for its owner alone, and made once in the job's life
 SECRETS = "secrets.json"  # there too: variables of its hosts that are written nowhere else
+ORPHANED = "orphaned.json"  # the flow run whose process was gone before its job's end; whoever drives the job tells it
 WAITING = "waiting.json"  # what it waits for; replaced while it lasts, removed when it ends
 ATTEMPTS = "attempts"
 CHECKPOINTS = "checkpoints"
@@ -67,6 +69,11 @@ def bundle(key: str) -> str:
 def data(sha256: str) -> str:
     """Staged data, beside the jobs of the output: read by all of them, never changed."""
     return f"{DATA_FOLDER}/{sha256}"
+
+
+def heartbeat(name: str) -> str:
+    """Beside the jobs: written again and again by a process that drives many, whose leases point to it."""
+    return f"{HEARTBEATS}/{name}"
 
 
 def plan(attempt: int) -> str:

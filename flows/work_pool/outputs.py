@@ -1,91 +1,82 @@
-"""Where do jobs of a pool lie, and which of them does no run tell of? Found by their names, in few requests."""
+"""Where do jobs of a pool lie, and which of them have no end? Found by their names, in few requests."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from uuid import UUID
 
-import anyio
 import anyio.to_thread
-import httpx
 from prefect.client.orchestration import PrefectClient
 from prefect.client.schemas.objects import WorkPool
 
 from prefect_tpu.flows.work_pool.configuration import TpuSliceConfiguration
 from prefect_tpu.flows.work_pool.submission import with_saved_clusters
 from prefect_tpu.infra import layout
-from prefect_tpu.infra.errors import PrefectTpuError
-from prefect_tpu.infra.launcher.asked_by import read_asked_by
 from prefect_tpu.infra.launcher.jobs import folder_names
 from prefect_tpu.infra.pods import in_pods
 from prefect_tpu.infra.request import default_output, job_folder
-from prefect_tpu.infra.storage import open_storage
+from prefect_tpu.infra.storage import Storage, open_storage
 
 log = logging.getLogger(__name__)
-SCAN_SECONDS = 60.0
 
 
-def is_folder(pid: str) -> bool:
-    """Whether what a run has as `infrastructure_pid` is a job's folder."""
-    return pid.startswith(("/", "gs://"))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A job that is to be looked at. is_over: it has its end, and somebody is to be told."""
+
+    folder: str
+    is_over: bool
 
 
 @dataclass
 class Outputs:
     """The outputs that jobs of one pool are in, as far as they are known.
 
-    default: of runs that ask for no other; empty while it is not known, and where the pool has none.
+    default: of runs that ask for no other; empty while it is not known.
+    others: of runs that asked for theirs.
     over: folders of jobs that have their end; they are not asked again.
     """
 
     client: PrefectClient
     pool: WorkPool
     default: str = ""
-    known: set[str] = field(default_factory=set)
+    others: set[str] = field(default_factory=set)
     over: set[str] = field(default_factory=set)
 
-    async def asker(self, folder: str) -> UUID | None:
-        """The run of this pool whose job lies there; None where it is nobody's here."""
-        try:
-            asked = await anyio.to_thread.run_sync(lambda: read_asked_by(open_storage(folder)))
-        except PrefectTpuError as exc:
-            log.warning("Whose job %s is cannot be read: %s", folder, exc)
-            return None
+    @property
+    def all(self) -> set[str]:
+        return {self.default, *self.others} - {""}
+
+    def heard_of(self, folder: str) -> None:
+        """A job lies there; it may have begun again."""
         self.over.discard(folder)
-        return UUID(asked.flow_run) if asked is not None and asked.work_pool == str(self.pool.id) else None
+        output = folder.rstrip("/").rpartition("/")[0]
+        if output != self.default.rstrip("/"):
+            self.others.add(output)
 
-    async def keep_scanning(self, found: Callable[[UUID, str], Awaitable[None]]) -> None:
-        """For ever: tell of each job without an end, and of whose it is."""
-        is_told = False
-        while True:
-            try:
-                await self._find_default()
-                for folder in await anyio.to_thread.run_sync(self._unended):
-                    if (run := await self.asker(folder)) is not None:
-                        await found(run, folder)
-                is_told = False
-            except (PrefectTpuError, httpx.HTTPError, OSError) as exc:
-                if not is_told:
-                    log.warning("The jobs of work pool %r cannot be looked for: %s", self.pool.name, exc)
-                is_told = True
-            await anyio.sleep(SCAN_SECONDS)
+    async def scan(self) -> list[Found]:
+        """All jobs without an end, and those with one that is to be told.
 
-    def _unended(self) -> list[str]:
-        found = []
-        for output in sorted({self.default, *self.known} - {""}):
+        Raises `PrefectTpuError` where an output cannot be read, or the pool's settings name none.
+        """
+        await self._find_default()
+        return await anyio.to_thread.run_sync(self._scan)
+
+    def _scan(self) -> list[Found]:
+        found: list[Found] = []
+        for output in sorted(self.all):
             storage = open_storage(output)
             for name in folder_names(storage):
                 folder = job_folder(output, name)
-                if folder in self.over:
-                    continue
-                inside = storage.inside(name)
-                if inside.get(layout.RESULT) is not None:
-                    self.over.add(folder)
-                elif inside.get(layout.JOB) is not None:
-                    found.append(folder)
+                if folder not in self.over and (seen := self._look(storage.inside(name), folder)) is not None:
+                    found.append(seen)
         return found
+
+    def _look(self, inside: Storage, folder: str) -> Found | None:
+        if inside.get(layout.RESULT) is None:
+            return Found(folder=folder, is_over=False) if inside.get(layout.JOB) is not None else None
+        self.over.add(folder)
+        return Found(folder=folder, is_over=True) if inside.get(layout.ORPHANED) is not None else None
 
     async def _find_default(self) -> None:
         """As the pool's own settings have it: a run that asks for nothing else has its job there."""
@@ -96,3 +87,8 @@ class Outputs:
         asked = await with_saved_clusters(asked)
         backend = in_pods(asked.backend or None, asked.said_of_pods).get("backend", "local")
         self.default = asked.output or default_output(backend)
+
+
+def is_folder(pid: str) -> bool:
+    """Whether what a run has as `infrastructure_pid` is a job's folder."""
+    return pid.startswith(("/", "gs://"))

@@ -17,24 +17,29 @@ from anyio.abc import TaskGroup
 from prefect.client.orchestration import PrefectClient
 from prefect.client.schemas.objects import FlowRun, WorkPool
 
-from prefect_tpu.flows.work_pool.acting import Hands, is_pending
+from prefect_tpu.flows.work_pool.acting import Hands
 from prefect_tpu.flows.work_pool.cases import Case, Cases
+from prefect_tpu.flows.work_pool.clearing import keep_clearing
 from prefect_tpu.flows.work_pool.hearing import hear_of_runs
-from prefect_tpu.flows.work_pool.outputs import Outputs, is_folder
+from prefect_tpu.flows.work_pool.naming import Naming
+from prefect_tpu.flows.work_pool.orphans import Orphans
+from prefect_tpu.flows.work_pool.outputs import Found, Outputs, is_folder
 from prefect_tpu.flows.work_pool.run_reading import PAGE, Runs
 from prefect_tpu.flows.work_pool.slots import TICK_SECONDS, Slots
 from prefect_tpu.flows.work_pool.transitions import Transitions
 from prefect_tpu.infra.errors import PrefectTpuError
 from prefect_tpu.infra.job import name_from_run
+from prefect_tpu.infra.launcher.asked_by import read_asked_by
 from prefect_tpu.infra.launcher.fleet import Broken, Drive, Fleet
 from prefect_tpu.infra.request import job_folder
+from prefect_tpu.infra.storage import open_storage
 
 log = logging.getLogger(__name__)
 LOOK_SECONDS = 5.0  # between two looks at the pool's runs, for each page of them
 CRASHED_LOOKS = 3  # each so many looks, those that crashed are looked at too
-NAME_SECONDS = 3.0  # between two names of one pending run
 SHORTEST_SECONDS = 0.05  # between two rounds of acting: what happens at once is seen together
 LONGEST_REST_SECONDS = 60.0  # a server that is away is asked no less often
+SCAN_SECONDS = 60.0  # between two looks at the pool's outputs
 DEED_SECONDS = 300.0  # for what is done about one run; it is begun anew then
 MOST_AT_ONCE = 16
 
@@ -52,21 +57,23 @@ class Reconciler:
     def __init__(self, client: PrefectClient, pool: WorkPool, fleet: Fleet, name: str) -> None:
         self._client, self._pool, self._fleet, self._worker = client, pool, fleet, name
         self._runs = Runs(client, pool.id)
-        self._transitions = Transitions(client)
         self._outputs = Outputs(client, pool)
         self._cases = Cases()
+        self._naming = Naming(self._cases.open)
+        transitions = Transitions(client)
         self._hands = Hands(
             runs=self._runs,
-            transitions=self._transitions,
+            transitions=transitions,
             fleet=fleet,
             pool=pool,
             started=self._started,
-            changed=self._renamed,
+            changed=self._naming.is_due,
         )
-        self._wake, self._to_name = anyio.Event(), anyio.Event()
+        self._orphans = Orphans(fleet=fleet, runs=self._runs, transitions=transitions)
+        self._wake = anyio.Event()
         self._changed: set[UUID] = set()
         self._folders: set[str] = set()
-        self._unnamed: set[UUID] = set()
+        self._unread: set[str] = set()
         self._watched: set[Drive] = set()
         self._looks = 0
         self._next_look = 0.0
@@ -77,10 +84,11 @@ class Reconciler:
         """For ever; cancel it. What one run or the server answers ends it never."""
         async with anyio.create_task_group() as tasks:
             self._tasks = tasks
-            tasks.start_soon(self._keep_naming)
+            tasks.start_soon(self._naming.keep_naming, self._hands)
             tasks.start_soon(hear_of_runs, self._pool, self._heard)
             tasks.start_soon(self._keep_scanning)
             tasks.start_soon(self._keep_slots)
+            tasks.start_soon(keep_clearing, self._outputs, self._fleet)
             await self._keep_looking()
 
     def nudge(self, folder: str) -> None:
@@ -144,6 +152,8 @@ class Reconciler:
         if pid is not None and not is_folder(pid):  # of a process of somebody else's
             return
         folder = pid or self._guessed(run)
+        if pid is not None:
+            self._outputs.heard_of(pid)
         self._saw_state(self._cases.at(run.id, folder), run)
 
     def _guessed(self, run: FlowRun) -> str:
@@ -159,11 +169,22 @@ class Reconciler:
         """Jobs that somebody has just written down: whose are they?"""
         folders, self._folders = self._folders, set()
         for folder in folders:
-            if (asker := await self._outputs.asker(folder)) is not None:
-                self._cases.over.pop(asker, None)
-                case = self._cases.at(asker, folder)
-                case.due, case.is_missed = 0.0, case.is_busy
-                case.run = await self._runs.read(asker)
+            try:
+                await self._take_in_folder(folder)
+            except (PrefectTpuError, httpx.HTTPError):
+                self._folders.add(folder)
+                raise
+
+    async def _take_in_folder(self, folder: str) -> None:
+        asker = await anyio.to_thread.run_sync(lambda: read_asked_by(open_storage(folder)))
+        if asker is None or asker.work_pool != str(self._pool.id):
+            return
+        run = UUID(asker.flow_run)
+        self._outputs.heard_of(folder)
+        self._cases.over.pop(run, None)
+        case = self._cases.at(run, folder)
+        case.run = await self._runs.read(run)
+        case.due, case.is_missed = 0.0, case.is_busy
 
     def _attend(self) -> None:
         """Begin to act on all that is due."""
@@ -218,39 +239,6 @@ class Reconciler:
             case.breaks = 0
         self._wake.set()
 
-    def _renamed(self, case: Case) -> None:
-        self._unnamed.add(case.id)
-        self._to_name.set()
-
-    async def _keep_naming(self) -> None:
-        """Say of pending runs what they wait for: on change, and not too often."""
-        while True:
-            await self._to_name.wait()
-            self._to_name = anyio.Event()
-            later: set[UUID] = set()
-            names, self._unnamed = self._unnamed, set()
-            for case in [self._cases.open[number] for number in names if number in self._cases.open]:
-                if time.monotonic() - case.named_at < NAME_SECONDS:
-                    later.add(case.id)
-                else:
-                    await self._name(case)
-            if later:
-                await anyio.sleep(NAME_SECONDS / 3)
-                self._unnamed |= later
-                self._to_name.set()
-
-    async def _name(self, case: Case) -> None:
-        wanted = case.voice.wanted if case.voice is not None else None
-        if wanted is None or wanted.name == case.named or not (is_pending(case.run) and self._hands.has_turn(case)):
-            return
-        try:
-            case.saw(await self._runs.read(case.id), time.monotonic())
-            if is_pending(case.run):
-                case.named, case.named_at = wanted.name, time.monotonic()
-                await self._transitions.name(case.id, wanted.name, wanted.message)
-        except httpx.HTTPError as exc:
-            log.info("Flow run %s is not called %s: %s", case.id, wanted.name, exc)
-
     async def _keep_slots(self) -> None:
         """What runs hold that wait for slices which we look for."""
         slots = Slots(self._client)
@@ -260,14 +248,36 @@ class Reconciler:
             await anyio.sleep(TICK_SECONDS)
 
     async def _keep_scanning(self) -> None:
-        """Jobs of the pool's outputs that no run tells of: deleted runs, and those that ended while nobody looked."""
-        await self._outputs.keep_scanning(self._found)
+        """Jobs of the pool's outputs that no run tells of: of deleted runs, and of those that ended meanwhile."""
+        is_told = False
+        while True:
+            try:
+                for found in await self._outputs.scan():
+                    await self._take_in(found)
+                is_told = False
+            except Exception as exc:  # whatever the pool's settings or its output say: it is looked again
+                if not is_told:
+                    log.warning("The jobs of work pool %r cannot be looked for: %s", self._pool.name, exc)
+                is_told = True
+            await anyio.sleep(SCAN_SECONDS)
 
-    async def _found(self, run: UUID, folder: str) -> None:
-        if run in self._cases.open:
-            return
-        seen = await self._runs.read(run)
-        if seen is not None and self._cases.is_over(seen):
-            return
-        self._cases.at(run, folder).run = seen
-        self._wake.set()
+    async def _take_in(self, found: Found) -> None:
+        """One that cannot be read hides no other."""
+        try:
+            await self._found(found)
+        except (PrefectTpuError, httpx.HTTPError, ValueError) as exc:
+            self._outputs.over.discard(found.folder)
+            if found.folder not in self._unread:
+                log.warning("Nothing could be done about job %s: %s", found.folder, exc)
+            self._unread.add(found.folder)
+
+    async def _found(self, found: Found) -> None:
+        asker = await anyio.to_thread.run_sync(lambda: read_asked_by(open_storage(found.folder)))
+        if asker is None or asker.work_pool is None:
+            assert self._tasks is not None, "set before anything is looked for"
+            await self._orphans.see_to(found, self._tasks)
+        elif asker.work_pool == str(self._pool.id) and (run := UUID(asker.flow_run)) not in self._cases.open:
+            seen = await self._runs.read(run)
+            if seen is None or not self._cases.is_over(seen):
+                self._cases.at(run, found.folder).run = seen
+                self._wake.set()

@@ -1,7 +1,7 @@
 """How does a run keep the place that its deployment's concurrency limit gave it, while it waits hours for a slice?
 
-Prefect leases the place when a worker takes the run, for some minutes, and its engine renews it once it runs. In between
-nobody would: another run would get the place, and this one would be cancelled the moment it starts.
+Prefect leases the place when a worker takes the run, for some minutes, and the engine renews it once it runs. Nobody
+would in between: another run would get the place, and this one would be cancelled the moment it starts.
 """
 
 from __future__ import annotations

@@ -28,14 +28,14 @@ class Transitions:
 
     async def make(self, run: UUID, proposal: Proposal) -> bool:
         """Whether the run is where it was to be."""
-        return await self._propose(run, state_of(proposal, datetime.datetime.now(datetime.UTC)))
+        return await self.move(run, state_of(proposal, datetime.datetime.now(datetime.UTC)))
 
     async def name(self, run: UUID, name: str, message: str) -> bool:
         """Say of a pending run what it waits for. Prefect takes it only where the name is another one."""
-        return await self._propose(run, Pending(name=name, message=message))
+        return await self.move(run, Pending(name=name, message=message))
 
-    async def _propose(self, run: UUID, state: State[Any]) -> bool:
-        """Asked again after an answer that was lost, Prefect refuses: the next look sees that it is done."""
+    async def move(self, run: UUID, state: State[Any]) -> bool:
+        """Whether Prefect takes it. It refuses after an answer that was lost; the next look sees that it is done."""
         try:
             answer = await asked(lambda: self._client.set_flow_run_state(run, state))
         except ObjectNotFound:
