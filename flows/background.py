@@ -9,12 +9,11 @@ import time
 
 import psutil
 
-from prefect_tpu.infra import layout
 from prefect_tpu.infra.errors import PlatformError
 from prefect_tpu.infra.job import JobResult, SliceJob
 from prefect_tpu.infra.job_checks import OWN_VARIABLES
 from prefect_tpu.infra.launcher import history
-from prefect_tpu.infra.launcher.lease import Pulse, driver_of
+from prefect_tpu.infra.launcher.lease import Pulse, driver_of, sign_of_life
 from prefect_tpu.infra.launcher.status import pause_between_looks
 from prefect_tpu.infra.places import driver_log
 from prefect_tpu.infra.state import JobState
@@ -67,10 +66,10 @@ def is_driven(storage: Storage) -> bool:
     driver = driver_of(storage)
     if driver is None or driver.is_here:
         return driver is not None
-    first, pulse = storage.get(layout.LEASE), Pulse(storage, time.monotonic)
+    first, pulse = sign_of_life(storage), Pulse(storage, time.monotonic)
     pause = pause_between_looks(storage, LOOK_SECONDS)
     while pulse.driver() is not None:
-        if storage.get(layout.LEASE) != first:
+        if sign_of_life(storage) != first:
             return True
         time.sleep(pause)
     return False

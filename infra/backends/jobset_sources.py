@@ -68,10 +68,10 @@ class Sources:
         return self._workloads
 
     async def close(self) -> None:
-        """End all watches."""
+        """End all watches; they are told to end at once, also where whoever closes is cancelled meanwhile."""
         lasting = (self.jobsets, self.jobs, self.pods, self.events, *self._nodes.values())
-        for each in (*lasting, *([self._workloads] if self._workloads else [])):
-            await each.close()
+        ending = [each.end() for each in (*lasting, *([self._workloads] if self._workloads else []))]
+        await asyncio.gather(*ending, return_exceptions=True)
 
 
 class SharedSources(Sources):

@@ -54,13 +54,14 @@ class Watching:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        """All is told to end before anything is waited for: whoever leaves may be cancelled at each wait."""
         for task in self._tasks.values():
             task.cancel()
-        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
         if self._sources is not None:
             self._memory.leave(self._sources)
             if not self._is_shared:
                 await self._sources.close()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
     async def snapshots(self) -> AsyncGenerator[Observation, None]:
         """The first once everything was listed, then on each change, at least every 30 s."""

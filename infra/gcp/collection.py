@@ -68,10 +68,10 @@ class Collection:
         """Whether nothing is told any more."""
         return self._error is not None
 
-    async def close(self) -> None:
-        """Watch no more."""
+    def end(self) -> asyncio.Task[None]:
+        """Watch no more. The task that is over soon."""
         self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
+        return self._task
 
     def join(self, reader: Reader, key: str = "") -> None:
         """Tell a reader what there is of a key, and from now on what becomes of it."""

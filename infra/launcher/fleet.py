@@ -20,14 +20,15 @@ from prefect_tpu.infra.backends.base import Backend
 from prefect_tpu.infra.backends.crowd import Crowd
 from prefect_tpu.infra.errors import NoSuchJob, PlatformError
 from prefect_tpu.infra.gcp.sharing import Shared
-from prefect_tpu.infra.job import JobResult
+from prefect_tpu.infra.job import JobResult, SliceJob
 from prefect_tpu.infra.launcher import history
 from prefect_tpu.infra.launcher.driver import JobDriver
 from prefect_tpu.infra.launcher.handed_back import HandedBack
+from prefect_tpu.infra.launcher.heartbeat import Heartbeat, Heartbeats
 from prefect_tpu.infra.launcher.lease import Lease
 from prefect_tpu.infra.launcher.news import Listener, nobody
 from prefect_tpu.infra.launcher.turn import turn, wait_for_turn
-from prefect_tpu.infra.storage import Storage, open_storage
+from prefect_tpu.infra.storage import Storage, local_folder, open_storage
 
 LEAVE_SECONDS = 10.0  # for what is given back when a drive ends early
 
@@ -109,6 +110,7 @@ class Fleet:
         self._awaited: dict[str, Lease] = {}  # by looking again one sees that whoever holds it renews it no more
         self._has_left = False
         self._shared, self._crowd = Shared(), Crowd()
+        self._heartbeats = Heartbeats(tasks, clock)
 
     @property
     def drives(self) -> Mapping[str, Drive]:
@@ -207,17 +209,18 @@ class Fleet:
         job = await anyio.to_thread.run_sync(history.read_job, storage)
         if job is None:
             raise NoSuchJob(f"There is no job in {storage.url}: it was moved or deleted.")
-        async with AsyncExitStack() as last, anyio.create_task_group() as crew:
-            heartbeat = await last.enter_async_context(self._hearts.of(output)) if (output:=_beaten(job, storage)) else None
-            lease = Lease(storage, self._clock, heartbeat and heartbeat.name)
+        async with self._heartbeat(job, storage) as heartbeat, anyio.create_task_group() as crew:
+            lease = Lease(storage, self._clock, None if heartbeat is None else heartbeat.name)
             driver = JobDriver(job, storage, self._backends(job.backend), drive.listen, tasks=crew)
             drive._driver = driver
             try:
                 if await wait_for_turn(lease, driver, drive.listen, goes_on=goes_on) is None:
                     drive._is_driving = True
-                    outcome = await self._in_turn(lease, driver, crew, after)
+                    async with turn(lease, driver, crew, heartbeat):
+                        early = await _in_turn(driver, after)
+                    outcome: Outcome = early or await _end_of(storage)
                 else:
-                    outcome = _end_of(await anyio.to_thread.run_sync(history.read_result, storage))
+                    outcome = await _end_of(storage)
             finally:
                 with anyio.move_on_after(LEAVE_SECONDS, shield=True):
                     async with self._deed(drive.folder):
@@ -226,15 +229,27 @@ class Fleet:
             crew.cancel_scope.cancel()
         return outcome
 
-    async def _in_turn(self, lease: Lease, driver: JobDriver, crew: TaskGroup, after: int | None) -> Outcome:
-        async with turn(lease, driver, crew):
-            try:
-                back = await _attempts(driver, after)
-            except PlatformError:
-                if driver.successor is None:
-                    raise
-                return Lost(holder=driver.successor)
-        return back or _end_of(await anyio.to_thread.run_sync(history.read_result, driver.storage))
+    @asynccontextmanager
+    async def _heartbeat(self, job: SliceJob, storage: Storage) -> AsyncIterator[Heartbeat | None]:
+        """What leases point to; None where they are renewed themselves, as hosts of this machine expect of theirs.
+
+        A folder counts no writes.
+        """
+        if job.backend == "local" or local_folder(storage) is not None:
+            yield None
+        else:
+            async with self._heartbeats.of(open_storage(storage.url.rpartition("/")[0])) as heartbeat:
+                yield heartbeat
+
+
+async def _in_turn(driver: JobDriver, after: int | None) -> HandedBack | Lost | None:
+    """None once the job has its end."""
+    try:
+        return await _attempts(driver, after)
+    except PlatformError:
+        if driver.successor is None:
+            raise
+        return Lost(holder=driver.successor)
 
 
 async def _attempts(driver: JobDriver, after: int | None) -> HandedBack | None:
@@ -252,7 +267,8 @@ async def _attempts(driver: JobDriver, after: int | None) -> HandedBack | None:
     return None
 
 
-def _end_of(result: JobResult | None) -> Ended:
+async def _end_of(storage: Storage) -> Ended:
+    result = await anyio.to_thread.run_sync(history.read_result, storage)
     if result is None:
         raise PlatformError("The job's end was deleted while it was read: start it again.")
     return Ended(result=result)

@@ -1,5 +1,8 @@
 """Who drives this job? At most one at a time, by a lease that is renewed.
 
+The lease of a process that drives many jobs is written once and points to that process's heartbeat, which is renewed
+in its stead: a version of this package that knows no heartbeats takes such a lease for one that lapsed.
+
 Two drivers for a moment do no harm: every write that matters is create-only.
 """
 
@@ -15,7 +18,7 @@ from dataclasses import dataclass
 import psutil
 
 from prefect_tpu.infra import layout
-from prefect_tpu.infra.storage import Storage
+from prefect_tpu.infra.storage import Storage, open_storage
 
 RENEW_SECONDS = 5.0
 LAPSED_SECONDS = 15.0  # three renewals missed
@@ -27,12 +30,14 @@ class Driver:
     """Who holds a lease: a token, and the process that could be asked.
 
     born: when the process began, in seconds since its machine did.
+    heartbeat: the name of what it renews in place of the lease; None where it renews the lease.
     """
 
     token: str
     host: str
     pid: int
     born: float
+    heartbeat: str | None = None
 
     @property
     def is_here(self) -> bool:
@@ -55,12 +60,21 @@ class Driver:
 
 
 class Lease:
-    """This process's claim to drive one job."""
+    """This process's claim to drive one job.
 
-    def __init__(self, storage: Storage, clock: Callable[[], float]) -> None:
+    heartbeat: of this process, which is renewed in place of the lease; None where the lease itself is renewed.
+    """
+
+    def __init__(self, storage: Storage, clock: Callable[[], float], heartbeat: str | None = None) -> None:
         self._storage = storage
         self._clock = clock
-        self._me = Driver(token=uuid.uuid4().hex, host=socket.gethostname(), pid=os.getpid(), born=born(os.getpid()))
+        self._me = Driver(
+            token=uuid.uuid4().hex,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            born=born(os.getpid()),
+            heartbeat=heartbeat,
+        )
         self._renewals = 0
         self._seen: bytes | None = None
         self._seen_at = clock()
@@ -72,7 +86,7 @@ class Lease:
             return None  # of two that find no lease, one gets it
         raw = raw or self._storage.get(layout.LEASE)
         holder = _parse(raw)
-        if holder is None or holder.token == self._me.token or holder.is_dead or self._has_lapsed(raw):
+        if holder is None or holder.token == self._me.token or holder.is_dead or self._has_lapsed(raw, holder):
             self.renew()
             return None
         return holder
@@ -88,6 +102,7 @@ class Lease:
             "pid": self._me.pid,
             "born": self._me.born,
             "renewals": self._renewals,
+            **({"heartbeat": self._me.heartbeat} if self._me.heartbeat else {}),
         }
         return json.dumps(data).encode()
 
@@ -100,10 +115,11 @@ class Lease:
         if self.successor() is None:
             self._storage.delete(layout.LEASE)
 
-    def _has_lapsed(self, raw: bytes | None) -> bool:
+    def _has_lapsed(self, raw: bytes | None, holder: Driver) -> bool:
         """Unchanged for long enough on our own clock; clocks of two machines are never compared."""
-        if raw != self._seen:
-            self._seen, self._seen_at = raw, self._clock()
+        sign = _sign(self._storage, raw, holder)
+        if sign != self._seen:
+            self._seen, self._seen_at = sign, self._clock()
         return self._clock() - self._seen_at > LAPSED_SECONDS
 
 
@@ -122,6 +138,21 @@ def driver_of(storage: Storage) -> Driver | None:
     return None if holder is None or holder.is_dead else holder
 
 
+def sign_of_life(storage: Storage) -> bytes | None:
+    """What changes as long as somebody drives; None where nobody does."""
+    raw = storage.get(layout.LEASE)
+    return _sign(storage, raw, _parse(raw))
+
+
+def renewed_at(storage: Storage) -> float | None:
+    """When a driver last gave a sign of life, in seconds since the epoch by the storage's clock; None without one."""
+    driver = _parse(storage.get(layout.LEASE))
+    moments = [storage.changed(layout.LEASE)]
+    if driver is not None and driver.heartbeat is not None:
+        moments.append(_output_of(storage).changed(layout.heartbeat(driver.heartbeat)))
+    return max((moment for moment in moments if moment is not None), default=None)
+
+
 class Pulse:
     """Whether a driver lives, by looking more than once: of one on another machine a single look cannot tell."""
 
@@ -133,9 +164,10 @@ class Pulse:
     def driver(self) -> Driver | None:
         """Who drives; None where nobody does, or has not renewed the lease while it was looked at for long enough."""
         raw = self._storage.get(layout.LEASE)
-        if raw != self._seen:
-            self._seen, self._seen_at = raw, self._clock()
         holder = _parse(raw)
+        sign = _sign(self._storage, raw, holder)
+        if sign != self._seen:
+            self._seen, self._seen_at = sign, self._clock()
         is_silent = self._clock() - self._seen_at > LAPSED_SECONDS
         return None if holder is None or holder.is_dead or is_silent else holder
 
@@ -145,6 +177,24 @@ def _parse(raw: bytes | None) -> Driver | None:
         return None
     try:
         data = json.loads(raw)
-        return Driver(token=str(data["token"]), host=str(data["host"]), pid=int(data["pid"]), born=float(data["born"]))
+        return Driver(
+            token=str(data["token"]),
+            host=str(data["host"]),
+            pid=int(data["pid"]),
+            born=float(data["born"]),
+            heartbeat=None if data.get("heartbeat") is None else str(data["heartbeat"]),
+        )
     except (ValueError, KeyError, TypeError):
         return None  # damaged: as good as no lease
+
+
+def _sign(storage: Storage, raw: bytes | None, holder: Driver | None) -> bytes | None:
+    """The lease, with the heartbeat that it points to."""
+    if raw is None or holder is None or holder.heartbeat is None:
+        return raw
+    return raw + (_output_of(storage).get(layout.heartbeat(holder.heartbeat)) or b"")
+
+
+def _output_of(storage: Storage) -> Storage:
+    """Where the job whose folder this is lies, among others."""
+    return open_storage(storage.url.rpartition("/")[0])

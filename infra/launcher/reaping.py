@@ -16,7 +16,7 @@ from prefect_tpu.infra.errors import PlatformError
 from prefect_tpu.infra.job import SliceJob
 from prefect_tpu.infra.launcher import history
 from prefect_tpu.infra.launcher.jobs import job_names
-from prefect_tpu.infra.launcher.lease import driver_of
+from prefect_tpu.infra.launcher.lease import driver_of, renewed_at
 from prefect_tpu.infra.plan import HostPlan
 from prefect_tpu.infra.policy.leftovers import UNDRIVEN_SECONDS, Leftover, Limits, why_to_end
 from prefect_tpu.infra.storage import Storage, local_folder, open_storage
@@ -115,7 +115,7 @@ def _facts(storage: Storage, remnant: Remnant) -> Leftover | None:
         outcome = history.read_outcome(storage, remnant.attempt)
         end = history.read_result(storage)
         numbers = history.attempt_numbers(storage)
-        silent = time.time() - (storage.changed(layout.LEASE) or 0.0)
+        silent = time.time() - (renewed_at(storage) or 0.0)
         # Of a driver that was killed on another machine the lease stays: it counts as long as it is renewed.
         is_driven = driver_of(storage) is not None and silent <= UNDRIVEN_SECONDS
     except PlatformError:

@@ -17,6 +17,7 @@ from prefect_tpu.infra.errors import PrefectTpuError
 from prefect_tpu.infra.job import JobResult
 from prefect_tpu.infra.launcher import history
 from prefect_tpu.infra.launcher.driver import JobDriver
+from prefect_tpu.infra.launcher.heartbeat import Heartbeat
 from prefect_tpu.infra.launcher.lease import RENEW_SECONDS, Driver, Lease
 from prefect_tpu.infra.launcher.moved import end_moved
 from prefect_tpu.infra.launcher.news import Listener, News
@@ -25,6 +26,7 @@ from prefect_tpu.infra.state import JobState
 log = logging.getLogger(__name__)
 FOLLOW_SECONDS = 0.5
 LET_GO_SECONDS = 60.0
+DOUBT_SECONDS = 600.0  # after which it is looked who has the lease, though nobody can have taken it
 
 
 async def wait_for_turn(lease: Lease, driver: JobDriver, tell: Listener, *, goes_on: bool) -> Driver | None:
@@ -71,15 +73,18 @@ async def _result(driver: JobDriver) -> JobResult | None:
 
 
 @asynccontextmanager
-async def turn(lease: Lease, driver: JobDriver, tasks: TaskGroup) -> AsyncIterator[None]:
-    """While it is entered, the lease is renewed. At its end a wish to stop is obeyed and what is held given back.
+async def turn(
+    lease: Lease, driver: JobDriver, tasks: TaskGroup, heartbeat: Heartbeat | None = None
+) -> AsyncIterator[None]:
+    """While it is entered, the lease is renewed, or `heartbeat` in its stead.
 
-    Each is done whatever becomes of the others. The lease itself stays: whoever took it gives it up, at the very last.
+    At its end a wish to stop is obeyed and what is held is given back, whatever becomes of the other. The lease itself
+    stays: whoever took it gives it up, at the very last.
     """
     async with AsyncExitStack() as last:  # in reverse order
         last.push_async_callback(_let_go, driver)
         renewing = anyio.CancelScope()
-        tasks.start_soon(_keep_renewing, lease, driver, renewing)
+        tasks.start_soon(_keep_renewing, lease, driver, renewing, heartbeat)
         last.callback(renewing.cancel)
         last.push_async_callback(driver.end_if_stopped)
         yield
@@ -91,15 +96,22 @@ async def _let_go(driver: JobDriver) -> None:
         await driver.let_go()
 
 
-async def _keep_renewing(lease: Lease, driver: JobDriver, scope: anyio.CancelScope) -> None:
+async def _keep_renewing(
+    lease: Lease, driver: JobDriver, scope: anyio.CancelScope, heartbeat: Heartbeat | None
+) -> None:
     """Until somebody else took over, because this process stood still for too long: then it gives way."""
     with scope:
         while True:
-            await anyio.sleep(RENEW_SECONDS)
+            if heartbeat is None:
+                await anyio.sleep(RENEW_SECONDS)
+            else:
+                await heartbeat.wait_until_late(at_most=DOUBT_SECONDS)
             try:
                 if (successor := await anyio.to_thread.run_sync(lease.successor)) is not None:
                     driver.give_way(str(successor))
                     return
+                if heartbeat is not None:
+                    continue
                 if not await anyio.to_thread.run_sync(history.is_there, driver.storage):
                     return  # a lease would make it again
                 await anyio.to_thread.run_sync(lease.renew)

@@ -12,7 +12,16 @@ from typing import Any
 import pytest
 
 from prefect_tpu.infra import layout
-from prefect_tpu.infra.launcher.lease import LAPSED_SECONDS, RENEW_SECONDS, Driver, Lease, Pulse, born
+from prefect_tpu.infra.launcher.lease import (
+    LAPSED_SECONDS,
+    RENEW_SECONDS,
+    Driver,
+    Lease,
+    Pulse,
+    born,
+    renewed_at,
+    sign_of_life,
+)
 from prefect_tpu.infra.storage import LocalStorage
 
 
@@ -144,3 +153,39 @@ def test_of_a_driver_on_another_machine_only_its_renewals_are_seen(storage: Loca
     assert pulse.driver() is not None, "it stood still"
     storage.delete(layout.LEASE)
     assert pulse.driver() is None
+
+
+def test_a_lease_that_points_to_a_heartbeat_lasts_as_long_as_that(storage: LocalStorage, clock: Clock) -> None:
+    output = LocalStorage(storage.root.parent)
+    elsewhere(storage, heartbeat="theirs")
+    other, pulse = Lease(storage, clock), Pulse(storage, clock)
+    for beat in range(10):
+        output.put(layout.heartbeat("theirs"), b"%d" % beat)
+        assert other.take() is not None and pulse.driver() is not None
+        clock.now += RENEW_SECONDS
+    first = sign_of_life(storage)
+    output.put(layout.heartbeat("theirs"), b"last")
+    assert sign_of_life(storage) != first and first is not None
+    assert other.take() is not None and pulse.driver() is not None
+    clock.now += LAPSED_SECONDS + 0.1
+    assert pulse.driver() is None and other.take() is None
+    assert b"heartbeat" not in (storage.get(layout.LEASE) or b""), "it renews its own"
+
+
+def test_a_lease_whose_heartbeat_is_gone_lapses(storage: LocalStorage, clock: Clock) -> None:
+    elsewhere(storage, heartbeat="theirs")
+    other = Lease(storage, clock)
+    assert other.take() is not None
+    clock.now += LAPSED_SECONDS + 0.1
+    assert other.take() is None
+
+
+def test_the_newer_sign_of_life_counts(storage: LocalStorage) -> None:
+    assert renewed_at(storage) is None and sign_of_life(storage) is None
+    elsewhere(storage, heartbeat="theirs")
+    os.utime(storage.path(layout.LEASE), (1000.0, 1000.0))
+    assert renewed_at(storage) == 1000.0
+    beat = LocalStorage(storage.root.parent)
+    beat.put(layout.heartbeat("theirs"), b"1")
+    os.utime(beat.path(layout.heartbeat("theirs")), (2000.0, 2000.0))
+    assert renewed_at(storage) == 2000.0
