@@ -7,10 +7,11 @@ writes the list of its files with their sizes and check sums.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from functools import partial
 
 from prefect_tpu.infra import layout, seals
-from prefect_tpu.infra.plan import RestorePoint
+from prefect_tpu.infra.plan import HostPlan, RestorePoint
 from prefect_tpu.infra.storage import Storage
 
 log = logging.getLogger(__name__)
@@ -25,6 +26,22 @@ def sealed(storage: Storage) -> list[RestorePoint]:
 def saved_step(storage: Storage, attempt: int) -> int | None:
     """The furthest step that an attempt sealed; None where it sealed none."""
     return max((point.step for point in sealed(storage) if point.attempt == attempt), default=None)
+
+
+def furthest(storage: Storage, plan: HostPlan) -> int | None:
+    """The furthest step that an ended attempt sealed; of a flow, all that its regions have saved, as one number.
+
+    That one is larger only where something newer was saved, whichever region did: no two count their steps alike.
+    """
+    if plan.program.kind != "flow":
+        return saved_step(storage, plan.attempt)
+    steps = [max(point.step for point in points) for root in _regions(storage) if (points := seals.newest_first(root))]
+    return sum(steps) + len(steps) - 1 if steps else None
+
+
+def _regions(storage: Storage) -> list[Storage]:
+    """The checkpoints of each region of a flow."""
+    return [storage.inside(layout.region_checkpoints(name)) for name in storage.children(layout.REGIONS)]
 
 
 def newest_whole(storage: Storage, *, below: int) -> RestorePoint | None:
@@ -52,32 +69,41 @@ def prune(storage: Storage, *, in_use: RestorePoint | None) -> list[RestorePoint
 
     What an ended attempt left without a seal goes too: nobody will finish it.
     """
-    points = sealed(storage)
-    kept = [point for point in points if is_whole(storage, point)][:KEPT]
+    root = storage.inside(layout.CHECKPOINTS)
+    return _prune(root, in_use, lambda: [name for name in root.children("") if _has_ended(storage, name)])
+
+
+def prune_regions(storage: Storage) -> None:
+    """The same for each region of a flow, which writes where it ran last."""
+    for root in _regions(storage):
+        _prune(root, None, partial(_but_the_newest, root))
+
+
+def _but_the_newest(root: Storage) -> list[str]:
+    return [str(number) for number in layout.numbered(root.children(""))[:-1]]
+
+
+def _prune(root: Storage, in_use: RestorePoint | None, over: Callable[[], list[str]]) -> list[RestorePoint]:
+    """`over`: the folders in which nobody writes any more."""
+    points = seals.newest_first(root)
+    kept = [point for point in points if seals.is_whole(root, point)][:KEPT]
     if not kept:
         return []
     gone = [p for p in points if p not in kept and p != in_use and seals.rank(p) < seals.rank(kept[-1])]
     for point in gone:
-        storage.delete(layout.checkpoint_seal(point.attempt, point.step))  # first: from here on it does not count
-        storage.delete_folder(_folder(point))
-    for folder in _unfinished(storage):
-        storage.delete_folder(folder)
+        root.delete(f"{seals.step_folder(point)}{layout.SEALED}")  # first: from here on it does not count
+        root.delete_folder(seals.step_folder(point))
+    for folder in over():
+        names = root.children(folder)
+        for name in names:
+            if not _is_sealed(name, names):
+                root.delete_folder(f"{folder}/{name}")
     return gone
 
 
-def _unfinished(storage: Storage) -> list[str]:
-    """Folders without a seal below ended attempts: saves cut short, Orbax's temporary ones, prunes cut short."""
-    left = []
-    for attempt in storage.children(layout.CHECKPOINTS):
-        if _has_ended(storage, attempt):
-            names = storage.children(f"{layout.CHECKPOINTS}/{attempt}")
-            left += [f"{layout.CHECKPOINTS}/{attempt}/{name}" for name in names if not _is_sealed(name, names)]
-    return left
-
-
 def _is_sealed(name: str, names: Collection[str]) -> bool:
-    """Whether a folder has its seal beside it, or is none but a seal."""
-    return name.endswith(layout.SEALED) or f"{name}{layout.SEALED}" in names
+    """Whether a folder has its seal beside it, or is none but a seal or a claim."""
+    return name.endswith(".json") or f"{name}{layout.SEALED}" in names
 
 
 def _has_ended(storage: Storage, attempt: str) -> bool:

@@ -44,5 +44,5 @@ def _lost(storage: Storage, plan: HostPlan) -> AttemptSummary:
         ended=time.time(),
         outcome=FailureKind.HOST_LOST.value,
         failure=failure(FailureKind.HOST_LOST, message),
-        saved_step=checkpoints.saved_step(storage, plan.attempt),
+        saved_step=checkpoints.furthest(storage, plan),
     )

@@ -298,3 +298,5 @@ class Performer:
         live = (await self.look()).live
         in_use = live.restore if live else None
         await run_sync(lambda: checkpoints.prune(self.storage, in_use=in_use))
+        if self.job.program.kind == "flow":
+            await run_sync(checkpoints.prune_regions, self.storage)

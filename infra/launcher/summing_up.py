@@ -27,7 +27,7 @@ def of_attempt(storage: Storage, seen: Observation, failure: Failure | None) -> 
         failure=failure,
         first_step=seen.progress.first_step,
         last_step=seen.progress.step,
-        saved_step=checkpoints.saved_step(storage, number),
+        saved_step=checkpoints.furthest(storage, plan),
         instead_of=ledger.instead_of(number),
         places=lost_places(seen),
         cluster=plan.cluster,

@@ -13,8 +13,17 @@ from hypothesis import strategies as st
 
 from prefect_tpu.infra import layout, seals
 from prefect_tpu.infra.contract import write_json
-from prefect_tpu.infra.launcher.checkpoints import KEPT, is_whole, newest_whole, prune, sealed
-from prefect_tpu.infra.plan import RestorePoint
+from prefect_tpu.infra.job import Program
+from prefect_tpu.infra.launcher.checkpoints import (
+    KEPT,
+    furthest,
+    is_whole,
+    newest_whole,
+    prune,
+    prune_regions,
+    sealed,
+)
+from prefect_tpu.infra.plan import HostPlan, RestorePoint
 from prefect_tpu.infra.storage import LocalStorage
 
 FILES = {"state/array": b"0123456789", "state/meta.json": b"{}", "data": b"x" * 100}
@@ -188,3 +197,43 @@ def test_a_changed_byte_is_found_and_told(storage: LocalStorage, caplog: pytest.
         f"The checkpoint {folder(storage, flipped)} is passed over. state/array is missing or was changed after it was"
         " sealed."
     )
+
+
+def of_region(storage: LocalStorage, name: str, run: int, *steps: int) -> None:
+    """What one run of a region sealed."""
+    root = storage.inside(layout.region_checkpoints(name))
+    root.put(layout.claim(run), b"{}")
+    for step in steps:
+        for file, data in FILES.items():
+            root.put(f"{run}/{step}/{file}", data)
+        seals.seal(root, at(run, step))
+
+
+def test_a_flow_has_saved_more_where_any_of_its_regions_has(
+    storage: LocalStorage, make_plan: Callable[..., HostPlan]
+) -> None:
+    flow = make_plan(program=Program(kind="flow", target="python"))
+    assert furthest(storage, flow) is None
+    of_region(storage, "fit-1", 1, 40, 90)
+    assert furthest(storage, flow) == 90
+    of_region(storage, "tune-1", 1, 0)
+    assert furthest(storage, flow) == 91, "the first step of another region is more than there was"
+    of_region(storage, "tune-1", 2, 1)
+    of_region(storage, "fit-1", 2, 20)
+    assert furthest(storage, flow) == 92, "what is behind what was saved is no more"
+    assert furthest(storage, make_plan()) is None
+
+
+def test_each_region_keeps_its_newest_checkpoints_and_what_it_writes_now(storage: LocalStorage) -> None:
+    of_region(storage, "fit-1", 1, *range(KEPT))
+    of_region(storage, "fit-1", 2, KEPT, KEPT + 1)
+    of_region(storage, "tune-1", 1, 7)
+    root = storage.inside(layout.region_checkpoints("fit-1"))
+    for run in (1, 2):
+        root.put(f"{run}/99/part", b"cut short")
+    prune_regions(storage)
+    assert [point.step for point in seals.newest_first(root)] == [KEPT + 1, KEPT, KEPT - 1]
+    assert root.children("1/99") == [], "nobody will finish it"
+    assert root.children("2/99") == ["part"]
+    assert root.get(layout.claim(1)) == b"{}", "no later run takes that number"
+    assert [p.step for p in seals.newest_first(storage.inside(layout.region_checkpoints("tune-1")))] == [7]
