@@ -5,13 +5,16 @@ It outlives the caller. Where workers serve the pool it is one of many: whoever 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
 from pathlib import Path
 from uuid import UUID
 
+import anyio
 import anyio.to_thread
+import psutil
 from prefect.settings import get_current_settings
 
 from prefect_tpu.infra.errors import PlatformError
@@ -20,15 +23,35 @@ from prefect_tpu.infra.places import data_folder
 
 MODULE = "prefect_tpu.flows.work_pool.seeing_to"
 START_SECONDS = 180.0  # to import Prefect and submit the run; some seconds on a quiet machine
+LEAVE_SECONDS = 60.0
+LOOK_SECONDS = 0.2
 MOST_LINES = 10  # of the log, in a message
 
 
-async def start_companion(work_pool: str, flow_run_id: UUID) -> None:
-    """Start it, and return once the run is submitted.
+async def start_companion(work_pool: str, flow_run_id: UUID) -> psutil.Process | None:
+    """Start it, and return once the run is submitted; the process, unless it has ended already.
 
     Raises `PlatformError`, with the end of its log, where it does not get so far.
     """
-    await anyio.to_thread.run_sync(_start, work_pool, flow_run_id)
+    pid = await anyio.to_thread.run_sync(_start, work_pool, flow_run_id)
+    with contextlib.suppress(psutil.Error):
+        return psutil.Process(pid)
+    return None
+
+
+async def wait_until_gone(companion: psutil.Process | None) -> None:
+    """Once the run is over that is soon: then its slice is free and nothing of it is left. Within bounds."""
+    with anyio.move_on_after(LEAVE_SECONDS):
+        while companion is not None and _lives(companion):
+            await anyio.sleep(LOOK_SECONDS)
+
+
+def _lives(companion: psutil.Process) -> bool:
+    """Not every machine clears orphans away that have ended."""
+    try:
+        return companion.is_running() and companion.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def log_of(flow_run_id: UUID) -> Path:
@@ -36,7 +59,7 @@ def log_of(flow_run_id: UUID) -> Path:
     return data_folder(os.environ) / "companions" / f"{flow_run_id}.log"
 
 
-def _start(work_pool: str, flow_run_id: UUID) -> None:
+def _start(work_pool: str, flow_run_id: UUID) -> int:
     log = log_of(flow_run_id)
     command = [sys.executable, "-P", "-m", MODULE, work_pool, str(flow_run_id)]
     try:
@@ -46,7 +69,7 @@ def _start(work_pool: str, flow_run_id: UUID) -> None:
             done = subprocess.run(
                 command,
                 stdin=subprocess.DEVNULL,
-                stdout=file,
+                stdout=subprocess.PIPE,
                 stderr=file,
                 env=_environment(),
                 start_new_session=True,
@@ -60,6 +83,7 @@ def _start(work_pool: str, flow_run_id: UUID) -> None:
             f"What was to see to flow run {flow_run_id} ended before it was submitted. Its log is {log}; it says:\n"
             + "\n".join(said)
         )
+    return int(done.stdout)
 
 
 def _environment() -> dict[str, str]:

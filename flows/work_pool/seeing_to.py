@@ -1,6 +1,6 @@
 """`python -m prefect_tpu.flows.work_pool.seeing_to POOL RUN`: submits a run and sees to it until its end.
 
-The process that was started leaves once the run is submitted; a child of its own goes on.
+The process that was started leaves once the run is submitted, with the number of the child that goes on.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from prefect_tpu.infra.launcher import history
 from prefect_tpu.infra.storage import open_storage
 
 log = logging.getLogger(__name__)
-LOOK_SECONDS = 2.0
+LOOK_SECONDS = 1.0
 END_SECONDS = 120.0  # from the run's end to its job's, which frees the slice
 FAILED = 1
 
@@ -46,10 +46,13 @@ def main(work_pool: str, flow_run: str) -> int:
 def _go_on_alone() -> int:
     """In a child, whose parent leaves when the descriptor that is returned is written to, or lost."""
     heard, submitted = os.pipe()
-    if os.fork():
+    if pid := os.fork():
         os.close(submitted)
-        os._exit(0 if os.read(heard, 1) else FAILED)
+        is_submitted = bool(os.read(heard, 1))
+        os.write(sys.stdout.fileno(), str(pid).encode())
+        os._exit(0 if is_submitted else FAILED)
     os.close(heard)
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     return submitted
 
 

@@ -9,6 +9,7 @@ from copy import copy
 from typing import Any, Literal, ParamSpec, TypeVar, overload
 
 import anyio
+import psutil
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import FlowRun, State
 from prefect.flows import InfrastructureBoundFlow
@@ -17,7 +18,7 @@ from prefect.utilities.asyncutils import run_coro_as_sync
 from prefect.utilities.callables import get_call_parameters
 
 from prefect_tpu.flows.work_pool import travelling
-from prefect_tpu.flows.work_pool.companion import start_companion
+from prefect_tpu.flows.work_pool.companion import start_companion, wait_until_gone
 from prefect_tpu.flows.work_pool.sending import send
 from prefect_tpu.flows.work_pool.slice_run import SliceRun
 
@@ -46,8 +47,17 @@ class SliceFlow(InfrastructureBoundFlow[P, R]):
                 flow returns or raises, and `wait_for` are futures after whose end the run begins.
         """
         return_state, wait_for = bool(kwargs.pop("return_state", False)), kwargs.pop("wait_for", None)
-        called = self._call(self._parameters(args, kwargs), return_state, wait_for)
-        return called if inspect.iscoroutinefunction(self.fn) else run_coro_as_sync(called)
+        parameters = self._parameters(args, kwargs)
+        if inspect.iscoroutinefunction(self.fn):
+            return self._call(parameters, return_state, wait_for)
+        run, companion = self._submitted(parameters, wait_for)
+        try:
+            run.wait()
+            run_coro_as_sync(wait_until_gone(companion))
+        except KeyboardInterrupt:  # before this process may end, which it does without waiting for Prefect's threads
+            run_coro_as_sync(_cancel(run))
+            raise
+        return run.state if return_state else run.result()
 
     def submit(self, *args: P.args, **kwargs: P.kwargs) -> SliceRun[R]:
         """Begin to run on a slice. A process in the background sees to the run until its end, whatever the caller does.
@@ -55,7 +65,7 @@ class SliceFlow(InfrastructureBoundFlow[P, R]):
         Returns:
             The run: `state`, `wait()` and `result()`.
         """
-        return run_coro_as_sync(self._submit(self._parameters(args, kwargs)))
+        return self._submitted(self._parameters(args, kwargs))[0]
 
     def submit_to_work_pool(self, *args: P.args, **kwargs: P.kwargs) -> SliceRun[R]:
         """Leave the run to whichever worker of the pool takes it; needs no access to where slices come from.
@@ -71,7 +81,7 @@ class SliceFlow(InfrastructureBoundFlow[P, R]):
         Args:
             flow_run: keeps its id; what its tasks have persisted is not computed again.
         """
-        return await self._ended(await self._submit(flow_run.parameters, flow_run), return_state=False)
+        return await self._ended(*await self._submit(flow_run.parameters, flow_run), return_state=False)
 
     def with_options(self, **options: Any) -> SliceFlow[P, R]:
         """The same flow with other options, bound to the same pool."""
@@ -93,16 +103,21 @@ class SliceFlow(InfrastructureBoundFlow[P, R]):
         """By name. Raises Prefect's errors for a call that the flow would not take."""
         return get_call_parameters(self, args, dict(kwargs))
 
+    def _submitted(self, parameters: dict[str, Any], wait_for: Any = None) -> tuple[SliceRun[R], psutil.Process | None]:
+        found: Any = run_coro_as_sync(self._submit(parameters, wait_for=wait_for))
+        return found[0], found[1]
+
     async def _call(self, parameters: dict[str, Any], return_state: bool, wait_for: Any) -> Any:
+        return await self._ended(*await self._submit(parameters, wait_for=wait_for), return_state=return_state)
+
+    async def _submit(
+        self, parameters: dict[str, Any], again: FlowRun | None = None, wait_for: Any = None
+    ) -> tuple[SliceRun[R], psutil.Process | None]:
         for future in wait_for or ():
             await anyio.to_thread.run_sync(future.wait)
-        return await self._ended(await self._submit(parameters), return_state)
-
-    async def _submit(self, parameters: dict[str, Any], again: FlowRun | None = None) -> SliceRun[R]:
         async with get_client() as client:
             run = await send(client, self, parameters, again)
-        await start_companion(self.work_pool, run.id)
-        return SliceRun(run.id)
+        return SliceRun(run.id), await start_companion(self.work_pool, run.id)
 
     async def _leave_to_workers(self, parameters: dict[str, Any]) -> SliceRun[R]:
         async with get_client() as client:
@@ -110,9 +125,10 @@ class SliceFlow(InfrastructureBoundFlow[P, R]):
             await client.set_flow_run_state(run.id, Scheduled())
         return SliceRun(run.id)
 
-    async def _ended(self, run: SliceRun[R], return_state: bool) -> Any:
+    async def _ended(self, run: SliceRun[R], companion: psutil.Process | None, *, return_state: bool) -> Any:
         try:
             await run.wait_async()
+            await wait_until_gone(companion)
         except asyncio.CancelledError:
             await _cancel(run)
             raise
