@@ -8,6 +8,7 @@ from typing import Any, Self
 from prefect.workers.base import BaseJobConfiguration
 from pydantic import PrivateAttr, ValidationError, ValidatorFunctionWrapHandler, model_validator
 
+from prefect_tpu.flows.work_pool.environment import worker_settings
 from prefect_tpu.flows.work_pool.variables import SliceFields
 from prefect_tpu.infra.pods import PodSettings
 
@@ -48,6 +49,11 @@ class TpuSliceConfiguration(BaseJobConfiguration, SliceFields):
         made: Self = await super().from_template_and_values(base_job_template, values, client=client)
         made._hidden = frozenset(_from_blocks(base_job_template, values))
         return made
+
+    @classmethod
+    def _base_environment(cls) -> dict[str, str]:
+        """As Prefect's own, and read once: for each run it would take as long as all the rest."""
+        return dict(worker_settings().values)
 
     @staticmethod
     def _base_flow_run_command() -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from prefect.settings import get_current_settings
+from prefect.settings import Settings, get_current_settings
 
 # No setting of type secret, and yet what a proxy is let in by.
 _SECRET = frozenset({"PREFECT_API_KEY", "PREFECT_API_AUTH_STRING", "PREFECT_CLIENT_CUSTOM_HEADERS"})
@@ -55,28 +55,39 @@ def environment_of(
         taken: names that come from secrets of the cluster; they count more than the worker's settings.
     """
     said = {name: value for name, value in env.items() if value is not None and name not in _OF_THE_WORKER}
-    own, secret_settings = worker_settings(), _SECRET | _secret_settings()
-    inherited = {name for name in own if said.get(name) == own[name]}
+    own = worker_settings()
+    inherited = {name for name, value in own.values.items() if said.get(name) == value}
     dropped = inherited & frozenset(taken)
-    dropped |= {name for name in inherited if _is_of_this_machine(name)} if in_cluster else inherited & secret_settings
-    secret = (frozenset(hidden) | secret_settings) & said.keys() - dropped
+    dropped |= {name for name in inherited if _is_of_this_machine(name)} if in_cluster else inherited & own.secret
+    secret = (frozenset(hidden) | own.secret) & said.keys() - dropped
     return Environment(
         plain={name: value for name, value in said.items() if name not in secret | dropped},
         secret={name: said[name] for name in sorted(secret)},
     )
 
 
-def worker_settings() -> dict[str, str]:
-    """Settings of Prefect that somebody set in this process, as variables."""
-    return get_current_settings().to_environment_variables(exclude_unset=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerSettings:
+    """Settings of Prefect that somebody set in this process, as variables; and which of them it keeps covered."""
+
+    values: dict[str, str]
+    secret: frozenset[str]
 
 
-def _secret_settings() -> frozenset[str]:
-    """Those that Prefect itself keeps covered."""
+_found: dict[int, tuple[Settings, WorkerSettings]] = {}  # of the newest settings: reading them takes Prefect 50 ms
+
+
+def worker_settings() -> WorkerSettings:
+    """Those in force now."""
     settings = get_current_settings()
+    if (known := _found.get(id(settings))) is not None and known[0] is settings:
+        return known[1]
+    values = settings.to_environment_variables(exclude_unset=True)
     covered = settings.to_environment_variables(exclude_unset=True, include_secrets=False)
-    shown = settings.to_environment_variables(exclude_unset=True)
-    return frozenset(name for name, value in shown.items() if covered.get(name) != value)
+    secret = frozenset(name for name, value in values.items() if covered.get(name) != value)
+    _found.clear()
+    _found[id(settings)] = settings, WorkerSettings(values=values, secret=_SECRET | secret)
+    return _found[id(settings)][1]
 
 
 def _is_of_this_machine(name: str) -> bool:

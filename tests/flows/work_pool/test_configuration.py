@@ -1,0 +1,45 @@
+"""What comes out of the form: what cannot be used is kept to be told, and what is of pods is told apart."""
+
+from __future__ import annotations
+
+import pytest
+from asked_runs import RUN, configured
+from pydantic import ValidationError
+
+from prefect_tpu.flows.work_pool.configuration import TpuSliceConfiguration
+
+
+def test_a_value_that_is_none_is_kept_to_be_told_and_the_rest_counts() -> None:
+    made = configured(slices="two", grace=-1, accelerator="v6e-16")
+    assert made.refusal is not None and "slices is 'two'" in made.refusal and "grace is -1" in made.refusal
+    assert (made.accelerator, made.slices) == ("v6e-16", 1)
+    assert configured(slices="2").refusal is None
+
+
+def test_what_is_no_configuration_at_all_is_refused() -> None:
+    with pytest.raises(ValidationError):
+        TpuSliceConfiguration.model_validate("text")
+
+
+def test_only_what_was_said_is_said_of_pods() -> None:
+    assert configured().said_of_pods == {}
+    said = configured(image="trainer:1", ttl=60, labels={"team": "vision"}, zones=["us-east5-b"]).said_of_pods
+    assert said == {"image": "trainer:1", "ttl": 60, "labels": {"team": "vision"}, "zones": ["us-east5-b"]}
+
+
+def test_fields_of_pathways_and_its_further_settings_become_one() -> None:
+    made = configured(pathways_jax="0.10.2", pathways_elastic_slices=1, pathways={"proxy_memory": "8Gi", "jax": "1"})
+    assert made.said_of_pods["pathways"] == {"proxy_memory": "8Gi", "jax": "0.10.2", "elastic_slices": 1}
+
+
+def test_prefect_s_labels_are_told_without_being_labels() -> None:
+    made = configured(name="mine")
+    assert made.given_by_prefect == {
+        "prefect.io/flow-run-id": str(RUN),
+        "prefect.io/flow-run-name": "eager-otter",
+        "prefect.io/name": "mine",
+    }
+
+
+def test_other_runners_see_that_it_is_a_flow_run() -> None:
+    assert configured().is_using_a_runner
