@@ -52,15 +52,6 @@ def tpu_slice(
 
     Raises:
         UsageError: a setting is not known, or cannot be used.
-
-    Example:
-        ```python
-        @prefect_tpu.tpu_slice(accelerator="v6e-16")
-        @flow
-        def fine_tune(steps: int = 1000) -> float: ...
-
-        loss = fine_tune(steps=10)
-        ```
     """
     if not isinstance(work_pool, str):
         raise UsageError(f"tpu_slice has {shown(work_pool)} as its pool: write `@tpu_slice(...)`, with brackets.")
