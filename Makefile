@@ -29,7 +29,7 @@ FLOW_STAMP := $(FLOW_VENV)/.ready-$(shell { echo '$(FLOW_NEEDS)'; pwd; } | cksum
 NEIGHBOUR_STAMP := $(NEIGHBOUR_VENV)/.ready-$(shell { echo '$(NEIGHBOUR_NEEDS)'; pwd; } | cksum | cut -d ' ' -f 1)
 POD_STAMP := $(POD_VENV)/.ready-$(shell { echo '$(POD_NEEDS)'; pwd; } | cksum | cut -d ' ' -f 1)
 
-.PHONY: help setup setup-compiler setup-pod demo demo-gke check test test-default test-slices test-drills test-prefect test-compiler control-plane test-cluster test-work-pool cluster failures bench docs
+.PHONY: help setup setup-compiler setup-pod demo demo-gke check test test-default test-slices test-drills test-prefect test-compiler control-plane test-cluster test-work-pool test-kills cluster failures bench bench-scale docs
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 24
@@ -80,6 +80,9 @@ test-cluster: $(STAMP) $(POD_STAMP) control-plane ## a real Kubernetes control p
 test-work-pool: $(STAMP) $(POD_STAMP) $(FLOW_STAMP) $(NEIGHBOUR_STAMP) control-plane ## flows on slices: both, with PostgreSQL and SQLite
 	$(BIN)/pytest -q -m work_pool
 
+test-kills: $(STAMP) $(POD_STAMP) $(FLOW_STAMP) control-plane ## workers of a pool killed at 50 moments while 20 runs go on; KILLS=200 SEED=8 kills more
+	KILLS=$(or $(KILLS),50) SEED=$(or $(SEED),7) $(BIN)/pytest -q -m work_pool tests/cluster/work_pool/test_killed_workers.py
+
 cluster: $(STAMP) $(POD_STAMP) control-plane ## the same cluster to try things on by hand, with a bucket, until Ctrl-C; SLICES="v6e-16 v5e-8"
 	@$(BIN)/python tests/cluster/by_hand.py $(SLICES)
 
@@ -90,6 +93,9 @@ failures: $(STAMP) $(POD_STAMP) control-plane ## plays every failure of a cluste
 
 bench: $(STAMP) ## what our part costs, as ratios; writes docs/reference/performance.md. BENCH=--quick only tries it
 	$(BIN)/python tests/bench/run.py $(BENCH)
+
+bench-scale: $(STAMP) $(NEIGHBOUR_STAMP) control-plane ## one worker with 500 slices, beside Prefect's own for Kubernetes; writes docs/reference/work-pool-scale.md. BENCH="--slices 20" only tries it
+	$(BIN)/python tests/bench/scale.py $(BENCH)
 
 docs: $(STAMP) ## writes the reference anew from the code
 	$(BIN)/python docs/generator

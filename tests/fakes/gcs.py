@@ -9,7 +9,7 @@ import threading
 import time
 import urllib.request
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,11 @@ class Gcs:
             "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false",  # it would ask Google for the bucket's type, per object
             "NO_GCE_CHECK": "true",
         }
+
+    @property
+    def asked(self) -> Sequence[Request]:
+        """Every request until now, in order; it grows."""
+        return self._proxy.asked
 
     def new_bucket(self) -> str:
         name = f"bucket-{uuid.uuid4().hex[:12]}"

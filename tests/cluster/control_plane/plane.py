@@ -30,11 +30,12 @@ class ControlPlane:
     """One control plane; enter it to start it.
 
     api: a client that may do everything. kubeconfig: the same for other clients.
+    audited: users whose every request is written down, in `site.audit_log`.
     """
 
-    def __init__(self, built: Path, folder: Path, pace: Pace | None = None) -> None:
+    def __init__(self, built: Path, folder: Path, pace: Pace | None = None, audited: Sequence[str] = ()) -> None:
         self._built, self.folder = built, folder
-        self.site = _new_site(folder, pace or Pace())
+        self.site = _new_site(folder, pace or Pace(), tuple(audited))
         self.processes = Processes(built / "bin", folder)
         self.server = users.Server(url=self.site.server, authority=self.site.authority.path)
         self._tokens = users.new_tokens()
@@ -120,7 +121,7 @@ class ControlPlane:
         return users.write_kubeconfig(self.site.kubeconfig(name), self.server, self._tokens[user])
 
 
-def _new_site(folder: Path, pace: Pace) -> Site:
+def _new_site(folder: Path, pace: Pace, audited: tuple[str, ...]) -> Site:
     keys = folder / "pki"
     authority = Authority(keys)
     authority.issue(keys / "webhook", "webhook")
@@ -132,4 +133,5 @@ def _new_site(folder: Path, pace: Pace) -> Site:
         serving=authority.issue(keys / "serving", "kube-apiserver"),
         kubelet_client=authority.issue(keys / "kubelet-client", "kube-apiserver-kubelet-client", "system:masters"),
         pace=pace,
+        audited=audited,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,7 +43,10 @@ class Pace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Site:
-    """Where one control plane lives: a folder, its ports by name, its certificates."""
+    """Where one control plane lives: a folder, its ports by name, its certificates.
+
+    audited: users whose every request is written down.
+    """
 
     folder: Path
     ports: Mapping[str, int]
@@ -50,6 +54,7 @@ class Site:
     serving: KeyPair
     kubelet_client: KeyPair
     pace: Pace
+    audited: tuple[str, ...] = ()
 
     @property
     def keys(self) -> Path:
@@ -60,6 +65,11 @@ class Site:
     def server(self) -> str:
         """The API server's address."""
         return f"https://127.0.0.1:{self.ports['api']}"
+
+    @property
+    def audit_log(self) -> Path:
+        """What audited users asked for: an object a line, when it is begun to be answered and when that is done."""
+        return self.folder / "audit.log"
 
     def kubeconfig(self, program: str) -> Path:
         """By which a program finds the API server and says who it is."""
@@ -109,7 +119,19 @@ def kube_apiserver(site: Site) -> list[str]:
         "--max-requests-inflight=2000",
         "--max-mutating-requests-inflight=1000",
         "--profiling=false",
+        *_audit(site),
     ]
+
+
+def _audit(site: Site) -> list[str]:
+    """Who asked for what, of those whose requests are counted."""
+    if not site.audited:
+        return []
+    rules = [{"level": "Metadata", "users": list(site.audited)}, {"level": "None"}]
+    policy = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "rules": rules}
+    path = site.folder / "audit.json"
+    path.write_text(json.dumps(policy))
+    return [f"--audit-policy-file={path}", f"--audit-log-path={site.audit_log}"]
 
 
 def kube_controller_manager(site: Site) -> list[str]:

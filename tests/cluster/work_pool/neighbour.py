@@ -40,7 +40,7 @@ class Neighbour:
 @contextmanager
 def running_neighbour(cluster: Cluster, server: Server, folder: Path) -> Iterator[Neighbour]:
     """It watches all namespaces, as it does unless it is told otherwise."""
-    prefect = _venv() / "bin" / "prefect"
+    prefect = find_venv() / "bin" / "prefect"
     command = [str(prefect), "worker", "start", "--type", "kubernetes", "--pool", POOL, "--name", POOL]
     environment = {**server.environment, "KUBECONFIG": str(cluster.kubeconfig)}
     with running(command, environment, folder, POOL) as process:
@@ -50,7 +50,7 @@ def running_neighbour(cluster: Cluster, server: Server, folder: Path) -> Iterato
         yield found
 
 
-def _venv() -> Path:
+def find_venv() -> Path:
     found = Path(os.environ.get(VENV_VARIABLE) or CLONE / ".venv-neighbour")
     if not (found / "pyvenv.cfg").exists():
         raise FileNotFoundError(f"Prefect's Kubernetes worker is not there ({found}): run `make test-work-pool`.")
