@@ -74,7 +74,7 @@ class TpuSliceWorker(BaseWorker[TpuSliceConfiguration, TpuSliceVariables, TpuSli
 
     async def teardown(self, *exc_info: Any) -> None:
         if self._is_once and not any(exc_info):
-            while self._submitting_flow_run_ids or self._kept or self.crew.fleet.drives:
+            while self._submitting_flow_run_ids or self._kept:
                 await anyio.sleep(LOOK_SECONDS)
         self._kept.clear()
         await super().teardown(*exc_info)
@@ -97,9 +97,14 @@ class TpuSliceWorker(BaseWorker[TpuSliceConfiguration, TpuSliceVariables, TpuSli
 
         Only a worker with `--limit` or `--run-once` comes back when the run has ended.
         """
-        folder = await self._take(flow_run, configuration, task_status)
-        if folder is not None and (self._limit is not None or self._is_once):
-            await self._until_over(flow_run.id)
+        if self._limit is not None or self._is_once:
+            self._kept.add(flow_run.id)
+        try:
+            folder = await self._take(flow_run, configuration, task_status)
+            if folder is not None:
+                await self._until_over(flow_run.id, folder)
+        finally:
+            self._kept.discard(flow_run.id)
         return TpuSliceWorkerResult(identifier=folder or str(flow_run.id), status_code=0)
 
     async def _initiate_run(self, flow_run: FlowRun, configuration: TpuSliceConfiguration) -> None:
@@ -139,20 +144,23 @@ class TpuSliceWorker(BaseWorker[TpuSliceConfiguration, TpuSliceVariables, TpuSli
 
         return await desk.take(flow_run, configuration, started, self.get_flow_run_logger(flow_run))
 
-    async def _until_over(self, flow_run: UUID) -> None:
-        """Until the run needs this worker no longer: it has ended, or waits until it is handed out again."""
-        self._kept.add(flow_run)
-        while flow_run in self._kept:
-            try:
-                state = (await self.client.read_flow_run(flow_run)).state
-                if state is None or state.type not in _AT_WORK:
-                    break
-            except ObjectNotFound:
-                break
-            except httpx.HTTPError as exc:
-                self._logger.debug("The state of flow run %s is not known: %s", flow_run, exc)
+    async def _until_over(self, flow_run: UUID, folder: str) -> None:
+        """Until a run that is kept needs this worker no longer: it has ended, or waits until it is handed out again."""
+        while flow_run in self._kept and await self._is_at_work(flow_run):
             await anyio.sleep(STATE_SECONDS)
-        self._kept.discard(flow_run)
+        while self._is_once and flow_run in self._kept and folder in self.crew.fleet.drives:
+            await anyio.sleep(LOOK_SECONDS)
+
+    async def _is_at_work(self, flow_run: UUID) -> bool:
+        """Whether the run is pending or running, or nobody can say now."""
+        try:
+            state = (await self.client.read_flow_run(flow_run)).state
+        except ObjectNotFound:
+            return False
+        except httpx.HTTPError as exc:
+            self._logger.debug("The state of flow run %s is not known: %s", flow_run, exc)
+            return True
+        return state is not None and state.type in _AT_WORK
 
 
 def _is_over(storage: Storage) -> bool:
