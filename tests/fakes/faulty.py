@@ -181,14 +181,16 @@ class _Handler(BaseHTTPRequestHandler):
         raise AssertionError("one of two tries answers or raises")
 
     def _pass_on(self, answer: http.client.HTTPResponse, fault: Fault | None) -> None:
-        is_whole = answer.getheader("Content-Length") is not None or self.command == "HEAD"
-        data = answer.read() if is_whole else b""
+        has_none = answer.status in (204, 304)
+        is_whole = answer.getheader("Content-Length") is not None or self.command == "HEAD" or has_none
+        data = answer.read() if is_whole else b""  # also of none: before that the connection takes no other request
         self.send_response(answer.status)
         for name, value in answer.getheaders():
             if name.lower() not in _HOP:
                 self.send_header(name, value)
         if is_whole:
-            self.send_header("Content-Length", answer.getheader("Content-Length") or str(len(data)))
+            if not has_none:
+                self.send_header("Content-Length", answer.getheader("Content-Length") or str(len(data)))
             self.end_headers()
             self.wfile.write(data)
             return

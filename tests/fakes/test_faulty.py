@@ -17,6 +17,7 @@ from faulty import Faulty
 
 EVENTS = 5
 WATCH = "/pods?watch=1"
+NOTHING = "/nothing"  # is answered by 204, which has no body and no word of its length
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +42,10 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self.server.heard.append(self.path)
         self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        if self.path == NOTHING:
+            self.send_response(204)
+            self.end_headers()
+            return
         self.send_response(200)
         if "watch" not in self.path:
             self.send_header("Content-Length", "2")
@@ -100,6 +105,17 @@ def test_what_goes_well_passes_as_it_is(server: _Server) -> None:
         assert client.ask() == (200, b"{}")
         assert client.ask(WATCH) == (200, b'{"type": "A"}\n' * EVENTS)
         assert [asked.server for asked in client.traffic.asked] == ["here"] * 2
+
+
+def test_an_answer_without_a_body_leaves_the_connection_as_it_was(server: _Server) -> None:
+    with a_way(server, None) as client:
+        connection = http.client.HTTPConnection("127.0.0.1", client.proxy.server_port, timeout=60)
+        for path, status in ((NOTHING, 204), ("/pods", 200), (NOTHING, 204)):
+            connection.request("POST", path, b"x")
+            answer = connection.getresponse()
+            assert (answer.status, answer.read()) == (status, b"" if status == 204 else b"{}")
+        connection.close()
+    assert server.heard == [NOTHING, "/pods", NOTHING]
 
 
 @pytest.mark.parametrize("is_done", [False, True])
