@@ -12,9 +12,13 @@ from typing import Any
 from typer.testing import CliRunner
 
 from prefect_tpu.flows.cli import app, in_full
+from prefect_tpu.flows.shell import pool
 from prefect_tpu.infra.errors import PlatformError, UsageError
 
-COMMANDS = [command.name for command in app.registered_commands]
+COMMANDS = [
+    *(str(command.name) for command in app.registered_commands),
+    *(f"pool {command.name}" for command in pool.app.registered_commands),
+]
 HEAVY = ("prefect", "jax", "anyio", "psutil", "httpx", "numpy")  # typer itself loads pydantic
 
 
@@ -23,7 +27,7 @@ def test_help_loads_nothing_heavy() -> None:
     code = (
         "import sys\nfrom prefect_tpu.flows.cli import main\n"
         "for name in [None, *sys.argv[1:]]:\n"
-        "    try:\n        main([name, '--help'] if name else ['--help'])\n"
+        "    try:\n        main([*name.split(), '--help'] if name else ['--help'])\n"
         "    except SystemExit as left:\n        assert not left.code, name\n"
         f"sys.exit(' '.join(name for name in {HEAVY!r} if name in sys.modules))"
     )
@@ -54,7 +58,7 @@ def test_run_and_render_take_the_same_words() -> None:
 
 def test_every_command_but_help_speaks_json_and_the_exit_statuses_are_told() -> None:
     for name in COMMANDS:
-        shown = CliRunner().invoke(app, [name, "--help"], env={"COLUMNS": "200"}).output
+        shown = CliRunner().invoke(app, [*name.split(), "--help"], env={"COLUMNS": "200"}).output
         assert "--json" in shown, name
     assert "124" in CliRunner().invoke(app, ["--help"]).output
 
