@@ -35,19 +35,19 @@ def learn(table: np.ndarray, steps: int) -> float:
     parts = tpu.shard((table[:usable, :64] / 16).astype("float32"), table[:usable, 64])
     pictures, digits = (jax.make_array_from_process_local_data(rows, part) for part in parts)
 
-    def loss_of(weights):
+    def loss_of(weights, pictures, digits):
         likely = jax.nn.log_softmax(pictures @ weights)
         return -jnp.mean(jnp.take_along_axis(likely, digits[:, None], axis=1))
 
     @jax.jit
-    def step_of(weights):
-        loss, slope = jax.value_and_grad(loss_of)(weights)
+    def step_of(weights, pictures, digits):  # arrays over all hosts are handed in
+        loss, slope = jax.value_and_grad(loss_of)(weights, pictures, digits)
         return weights - LEARNING_RATE * slope, loss
 
     with tpu.checkpoints() as checkpoints:  # another slice goes on from the newest
         weights, start = checkpoints.restore(jax.device_put(jnp.zeros((64, CLASSES)), everywhere))
         for step in range(start, steps):
-            weights, loss = step_of(weights)
+            weights, loss = step_of(weights, pictures, digits)
             tpu.report(step, loss=loss)
             checkpoints.save(step, weights)
     return float(jnp.mean(jnp.argmax(pictures @ weights, axis=1) == digits))
