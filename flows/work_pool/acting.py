@@ -148,7 +148,7 @@ class Hands:
         name = case.folder.rstrip("/").rpartition("/")[2]
         belongs_to = related(case.run, self.pool) if case.run is not None else []
         events = SliceEvents(name, case.folder, belongs_to)
-        case.voice = Voice(events, self._log(case), lambda: self.has_turn(case), lambda: self.changed(case))
+        case.voice = Voice(events, self.log_of(case), lambda: self.has_turn(case), lambda: self.changed(case))
         case.due = time.monotonic() + CALM_SECONDS
         self.started(case, self.fleet.start(case.folder, case.voice, hands_back=True, after=action.after))
 
@@ -183,7 +183,7 @@ class Hands:
     async def _make(self, case: Case, wanted: Proposal, storage: Storage | None) -> None:
         if isinstance(wanted, Crash) and storage is not None and wanted.of:
             outcome = await anyio.to_thread.run_sync(history.read_outcome, storage, wanted.of)
-            await crash_logs.tell(self._log(case), storage, wanted.of, outcome.failure if outcome else None)
+            await crash_logs.tell(self.log_of(case), storage, wanted.of, outcome.failure if outcome else None)
         is_made = await self.transitions.make(case.id, wanted)
         if is_made and isinstance(wanted, Requeue) and wanted.of and case.run is not None:
             name = case.folder.rstrip("/").rpartition("/")[2]
@@ -192,7 +192,7 @@ class Hands:
             SliceEvents(name, case.folder, related(case.run, self.pool)).send(event)
         case.due = 0.0 if is_made else time.monotonic() + ANOTHER_SECONDS
 
-    def _log(self, case: Case) -> logging.LoggerAdapter[Any]:
+    def log_of(self, case: Case) -> logging.LoggerAdapter[Any]:
         """What is said through it is seen in the run's own log."""
         if case.run is None:
             return logging.LoggerAdapter(log, {})

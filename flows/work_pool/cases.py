@@ -14,6 +14,7 @@ from prefect_tpu.flows.work_pool.voice import Voice
 from prefect_tpu.infra.launcher.fleet import Fleet
 
 CALM_SECONDS = 60.0  # until a case is looked at again in which nothing seems to happen
+REMEMBERED = 10_000  # cases that are over
 FIRST_REST_SECONDS, LONGEST_REST_SECONDS = 2.0, 120.0  # after an error
 
 
@@ -48,8 +49,7 @@ class Case:
 
     def saw(self, run: FlowRun | None, now: float) -> bool:
         """Take over what Prefect says of the run; whether that is another state than before."""
-        before, after = _state(self.run), _state(run)
-        is_new = self.run is None or before != after or run is None
+        is_new = _state(self.run) != _state(run)
         self.run = run
         if is_new:
             self.since, self.due, self.named = now, now, ""
@@ -92,6 +92,8 @@ class Cases:
         if self.open.get(case.id) is case:
             del self.open[case.id]
         self.over[case.id] = _state(case.run)
+        if len(self.over) > REMEMBERED:
+            self.over.pop(next(iter(self.over)))
 
     def is_over(self, run: FlowRun) -> bool:
         """Whether it is as it was when its case was closed."""

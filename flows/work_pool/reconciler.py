@@ -235,6 +235,7 @@ class Reconciler:
             case.rest(time.monotonic(), case.breaks)
             if case.breaks == 1:
                 log.warning("The job of flow run %s is not driven: %s Tried again.", case.id, drive.outcome.error)
+                self._hands.log_of(case).warning("Nobody drives the job now: %s Tried again.", drive.outcome.error)
         else:
             case.breaks = 0
         self._wake.set()
