@@ -10,6 +10,7 @@ from pydantic import PrivateAttr, ValidationError, ValidatorFunctionWrapHandler,
 
 from prefect_tpu.flows.work_pool.environment import worker_settings
 from prefect_tpu.flows.work_pool.variables import SliceFields
+from prefect_tpu.infra.job_checks import shown
 from prefect_tpu.infra.pods import PodSettings
 
 PREFECT = "prefect.io/"  # how the labels begin that Prefect gives
@@ -38,7 +39,7 @@ class TpuSliceConfiguration(BaseJobConfiguration, SliceFields):
             if not wrong.keys() & data.keys():
                 raise
             made = handler({name: value for name, value in data.items() if name not in wrong})
-            made._refusal = "; ".join(f"{name} is {data.get(name)!r}: {why}" for name, why in wrong.items())
+            made._refusal = "; ".join(f"{name} is {_shown(data.get(name))}: {why}" for name, why in wrong.items())
         return made
 
     @classmethod
@@ -97,6 +98,11 @@ class TpuSliceConfiguration(BaseJobConfiguration, SliceFields):
 
 # Not those that change from worker to worker, or with time.
 _TOLD = ("flow-run-id", "flow-run-name", "flow-name", "deployment-name", "work-pool-name")
+
+
+def _shown(value: Any) -> str:
+    """In a message; what has parts may hold what nobody may read."""
+    return shown(value) if isinstance(value, str | int | float) else f"of type {type(value).__name__}"
 
 
 def _unsaid(name: str) -> Any:

@@ -16,6 +16,11 @@ def test_a_value_that_is_none_is_kept_to_be_told_and_the_rest_counts() -> None:
     assert configured(slices="2").refusal is None
 
 
+def test_what_has_parts_is_not_shown_in_a_refusal() -> None:
+    refusal = configured(secrets={"TOKEN": ["a-token-typed-by-mistake"]}).refusal
+    assert refusal is not None and "secrets is of type dict" in refusal and "typed" not in refusal
+
+
 def test_what_is_no_configuration_at_all_is_refused() -> None:
     with pytest.raises(ValidationError):
         TpuSliceConfiguration.model_validate("text")
