@@ -6,8 +6,8 @@ folder of this machine too, so a pool needs nothing more to run decorated flows.
 
 from __future__ import annotations
 
+import hashlib
 import os
-import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -40,49 +40,73 @@ class Steps:
     execute: Step
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What counts for a run: the pool's defaults, and what the flow says itself.
+
+    said: variable → value.
+    output: the folder of all jobs, also where nobody says one; then this machine's usual one.
+    """
+
+    said: dict[str, Any]
+    output: str
+
+    @property
+    def is_in_a_cluster(self) -> bool:
+        """Whether its hosts are pods."""
+        backend = self.said.get("backend") or ""
+        return backend in ("jobset", "pathways") or (not backend and any(map(self.said.get, ("image", "cluster"))))
+
+
+async def settings_of(pool: WorkPool, job_variables: Mapping[str, Any]) -> Settings:
+    """Of a flow that says these variables."""
+    said = {**said_of(pool.base_job_template), **job_variables}
+    return Settings(said=said, output=await output_of(said) or job_output(os.environ))
+
+
 def our_steps(output: str) -> Steps:
     """Of ours, which need no package. output: of the pool; empty for the usual one of whatever machine it is."""
     place = {"output": output} if output else {}
     return Steps(upload={UPLOAD: {**place, "launcher": [*PYTHON]}}, execute={EXECUTE: {**place, "launcher": [*PYTHON]}})
 
 
-async def steps_of(client: PrefectClient, pool: WorkPool) -> Steps:
-    """Those of the pool. A pool that has none gets ours, for good.
+async def steps_of(client: PrefectClient, pool: WorkPool, settings: Settings) -> Steps:
+    """Those of the pool; a pool that has none gets ours, for good. Ours use the output of the run.
 
-    Raises `UsageError` where hosts would not reach the pool's output.
+    Raises `UsageError` where hosts would not reach that.
     """
     kept = pool.storage_configuration
-    if kept.bundle_upload_step is not None and kept.bundle_execution_step is not None:
-        return Steps(upload=kept.bundle_upload_step, execute=kept.bundle_execution_step)
-    said = said_of(pool.base_job_template)
-    output = await output_of(said)
-    if _is_in_a_cluster(said) and not output.startswith(BUCKET):
+    upload, execute = kept.bundle_upload_step, kept.bundle_execution_step
+    if upload is None or execute is None:
+        found = our_steps(await output_of(said_of(pool.base_job_template)))
+        upload, execute = found.upload, found.execute
+        steps = {"bundle_upload_step": upload, "bundle_execution_step": execute}
+        configured = WorkPoolUpdate(storage_configuration=kept.model_copy(update=steps))
+        await client.update_work_pool(pool.name, configured)
+    if [*upload, *execute] != [UPLOAD, EXECUTE]:
+        return Steps(upload=upload, execute=execute)
+    if settings.is_in_a_cluster and not settings.output.startswith(BUCKET):
         raise UsageError(
-            f"Work pool {pool.name!r} runs flows in a cluster, whose pods do not reach {output or 'this machine'!r}, so"
-            " a flow cannot be sent to them: give the pool an output that they reach, as by `prefect-tpu pool update"
-            f" {shlex.quote(pool.name)} --output gs://BUCKET/FOLDER`, or configure its storage"
+            f"The flow runs in a cluster, whose pods do not reach {settings.output!r}, so it cannot be sent to them:"
+            " give it an output that they reach, as by `prefect-tpu pool update"
+            f" {shlex.quote(pool.name)} --output gs://BUCKET/FOLDER`, or configure the pool's storage"
             " (`prefect work-pool storage configure`)."
         )
-    found = our_steps(output)
-    steps = {"bundle_upload_step": found.upload, "bundle_execution_step": found.execute}
-    configured = kept.model_copy(update=steps)
-    await client.update_work_pool(pool.name, WorkPoolUpdate(storage_configuration=configured))
-    return found
+    return our_steps(settings.output)
 
 
-async def results_of(client: PrefectClient, pool: WorkPool) -> WritableFileSystem | Path:
-    """Where what flows return is kept, so that whoever calls them can read it. In a bucket, a saved block for good."""
+async def results_of(pool: WorkPool, settings: Settings) -> WritableFileSystem | Path:
+    """Where what flows return is kept, so that whoever calls them can read it."""
     kept = pool.storage_configuration
     if kept.default_result_storage_block_id is not None:
         return await aresolve_result_storage(kept.default_result_storage_block_id)
-    output = await output_of(said_of(pool.base_job_template))
-    if not output.startswith(BUCKET):
-        return _local(output or job_output(os.environ))
-    storage = RemoteFileSystem(basepath=f"{output.rstrip('/')}/{layout.RESULTS_FOLDER}")
-    # A result names the block by which it is read.
-    saved: Any = storage.save(f"{_slug(pool.name)}-results", overwrite=True)
-    configured = kept.model_copy(update={"default_result_storage_block_id": await saved})
-    await client.update_work_pool(pool.name, WorkPoolUpdate(storage_configuration=configured))
+    if not settings.output.startswith(BUCKET):
+        return LocalStorage(settings.output.removeprefix("file://")).root / layout.RESULTS_FOLDER
+    place = f"{settings.output.rstrip('/')}/{layout.RESULTS_FOLDER}"
+    storage = RemoteFileSystem(basepath=place)
+    # A result names the block by which it is read, so there is one for each place.
+    saving: Any = storage.save(f"prefect-tpu-{hashlib.sha256(place.encode()).hexdigest()[:12]}", overwrite=True)
+    await saving
     return storage
 
 
@@ -98,17 +122,3 @@ def said_of(template: Mapping[str, Any]) -> dict[str, Any]:
     """Variable → what the pool gives it."""
     properties = template.get("variables", {}).get("properties", {})
     return {name: field["default"] for name, field in properties.items() if "default" in field}
-
-
-def _slug(name: str) -> str:
-    """As names of saved blocks may be."""
-    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
-
-
-def _local(output: str) -> Path:
-    return LocalStorage(output.removeprefix("file://")).root / layout.RESULTS_FOLDER
-
-
-def _is_in_a_cluster(said: Mapping[str, Any]) -> bool:
-    backend = said.get("backend") or ""
-    return backend in ("jobset", "pathways") or (not backend and bool(said.get("image") or said.get("cluster")))

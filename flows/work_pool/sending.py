@@ -27,7 +27,14 @@ from prefect.tasks import Task
 from prefect.utilities.processutils import command_to_string
 
 from prefect_tpu.flows.work_pool import travelling
-from prefect_tpu.flows.work_pool.bundle_storage import Step, results_of, steps_of
+from prefect_tpu.flows.work_pool.bundle_storage import (
+    Settings,
+    Step,
+    Steps,
+    results_of,
+    settings_of,
+    steps_of,
+)
 from prefect_tpu.infra.errors import PlatformError, UsageError
 from prefect_tpu.infra.job_checks import nearest
 
@@ -85,9 +92,11 @@ async def send(
         PlatformError: the storage of the pool does not take it.
     """
     pool = await pool_of(client, flow.work_pool, flow.job_variables)
-    leaving = await _leaving(client, pool, flow)
-    sending = await _sending(client, pool, dict(leaving.launcher or {}))
-    variables = {**flow.job_variables, "command": command_to_string(sending.command)}
+    settings = await settings_of(pool, flow.job_variables)
+    leaving = await _leaving(pool, settings, flow)
+    sending = _sending(await steps_of(client, pool, settings), dict(leaving.launcher or {}))
+    # Whichever machine's worker takes the run, its output is where its bundle lies.
+    variables = {**flow.job_variables, "output": settings.output, "command": command_to_string(sending.command)}
     run = await (
         _made(client, pool, leaving, parameters, variables) if again is None else _again(client, again, variables)
     )
@@ -100,15 +109,15 @@ async def send(
     return run
 
 
-async def _leaving(client: PrefectClient, pool: WorkPool, flow: SliceFlow[..., Any]) -> SliceFlow[..., Any]:
+async def _leaving(pool: WorkPool, settings: Settings, flow: SliceFlow[..., Any]) -> SliceFlow[..., Any]:
     """As it travels, and keeping what it returns where the caller can read it."""
     if flow.result_storage is not None:
         return flow.as_it_travels()
-    return flow.with_options(result_storage=await results_of(client, pool), persist_result=True).as_it_travels()
+    return flow.with_options(result_storage=await results_of(pool, settings), persist_result=True).as_it_travels()
 
 
-async def _sending(client: PrefectClient, pool: WorkPool, launchers: Mapping[str, Any]) -> Sending:
-    steps, key = await steps_of(client, pool), str(uuid.uuid4())
+def _sending(steps: Steps, launchers: Mapping[str, Any]) -> Sending:
+    key = str(uuid.uuid4())
     execute = _launched(steps.execute, launchers.get("execution"))
     return Sending(
         key=key,
