@@ -19,7 +19,7 @@ from prefect.runtime import flow_run
 
 import prefect_tpu
 
-POOL = "slices"
+POOL = os.environ.get("POOL", "slices")
 on_slice = prefect_tpu.tpu_slice(POOL, accelerator="cpu-2x1", max_preemptions=2, grace=5)
 
 

@@ -13,11 +13,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import psutil
 import pytest
 from prefect_server import PATIENCE, PREFECT, Server, running, wait_for
 
+from prefect_tpu.flows.work_pool.template import base_job_template
 from prefect_tpu.infra import layout
 from prefect_tpu.infra.contract import Env
 from prefect_tpu.infra.launcher import history
@@ -33,12 +35,13 @@ class Caller:
 
     server: Server
     folder: Path
+    pool: str
     started: list[subprocess.Popen[str]] = field(default_factory=list)
 
     @property
     def environment(self) -> dict[str, str]:
         own = {"XDG_DATA_HOME": str(self.folder / "data"), Env.OUTPUT: str(self.folder / "jobs"), Env.SLICES: "3"}
-        return {**self.server.environment, **own}
+        return {**self.server.environment, **own, "POOL": self.pool}
 
     def start(self, what: str, program: Path = PROGRAM) -> subprocess.Popen[str]:
         with (self.folder / "errors.log").open("ab") as errors:
@@ -98,16 +101,11 @@ class Caller:
         wait_for(lambda: not self.processes(), "the end of all processes")
 
 
-@pytest.fixture(scope="module")
-def pool(server: Server) -> str:
-    """Made by Prefect's own command, and by nobody set up for flows that travel."""
-    server.command("work-pool", "create", "slices", "--type", "tpu-slice")
-    return "slices"
-
-
 @pytest.fixture
-def caller(server: Server, pool: str, tmp_path: Path) -> Iterator[Caller]:
-    caller = Caller(server=server, folder=tmp_path)
+def caller(server: Server, tmp_path: Path) -> Iterator[Caller]:
+    """With a pool that nobody has set up for flows that travel."""
+    caller = Caller(server=server, folder=tmp_path, pool=f"slices-{uuid4().hex[:8]}")
+    server.ask("/work_pools/", name=caller.pool, type="tpu-slice", base_job_template=base_job_template())
     yield caller
     for process in caller.processes():
         process.kill()
@@ -146,7 +144,7 @@ def test_what_was_submitted_goes_on_without_the_caller(caller: Caller) -> None:
 
 
 def test_a_worker_of_the_pool_takes_what_is_left_to_it(caller: Caller) -> None:
-    command = [*PREFECT, "worker", "start", "--type", "tpu-slice", "--pool", "slices"]
+    command = [*PREFECT, "worker", "start", "--type", "tpu-slice", "--pool", caller.pool]
     with running(command, caller.environment, caller.folder, "worker"):
         assert caller.does("leave_to_worker") == {"value": 42}
 
