@@ -111,7 +111,7 @@ class _Region:
     """One call."""
 
     def __init__(self, plan: HostPlan, function: Callable[..., Any], arguments: Arguments) -> None:
-        self._plan, self._name = plan, pickling.name_of(function)
+        self._plan, self._name, self._secret = plan, pickling.name_of(function), _region_key()
         with _found_there(function):
             self._payload = packing.pack_function(function, {}, arguments).payload or b""
         self._key = _key(self._name, self._payload)
@@ -129,15 +129,8 @@ class _Region:
         return values if gather else values[0]
 
     def _reach(self) -> Channel:
-        key = os.environ.get(Env.REGION_KEY)
-        if not key:
-            raise UsageError(
-                f"The flow has no {Env.REGION_KEY} in its environment, by which the hosts of its slice know it:"
-                " something between prefect-tpu and the flow took it away. Start what calls every_host with the flow's"
-                " own environment."
-            )
         hello = {"role": "flow", "mark": self._plan.mark}
-        return regions.call(self._plan.regions or "", key, hello, AGENT_SECONDS)
+        return regions.call(self._plan.regions or "", self._secret, hello, AGENT_SECONDS)
 
     def _hear(self, channel: Channel) -> list[Any]:
         """The values, by host."""
@@ -156,6 +149,17 @@ class _Region:
                     return values
                 case "raised":
                     _raise(self._name, message)
+
+
+def _region_key() -> str:
+    key = os.environ.get(Env.REGION_KEY)
+    if not key:
+        raise UsageError(
+            f"The flow has no {Env.REGION_KEY} in its environment, by which the hosts of its slice know it: something"
+            " between prefect-tpu and the flow took it away. Start what calls every_host with the flow's own"
+            " environment."
+        )
+    return key
 
 
 def _raise(name: str, message: Message) -> NoReturn:

@@ -42,6 +42,23 @@ def test_hosts_of_all_slices_meet_at_the_first_pod() -> None:
     assert hosts.coordinator.startswith(f"{hosts.addresses[0]}:") and hosts.orphan_after is None
 
 
+def test_hosts_of_a_flow_get_its_regions_at_the_first_pod() -> None:
+    asked = attempt()
+    flow = replace(asked, job=replace(asked.job, program=Program(kind="flow", target="prefect")))
+    plan, _ = planned(flow)
+    assert plan.hosts.regions == f"{plan.hosts.addresses[0]}:8490"
+    (container,) = _containers(plan)
+    assert {port["containerPort"] for port in container["ports"]} >= {8482, 8490}
+    plan, _ = planned(asked)
+    assert plan.hosts.regions is None
+    assert 8490 not in {port["containerPort"] for port in _containers(plan)[0]["ports"]}
+
+
+def _containers(plan: Any) -> list[dict[str, Any]]:
+    job = plan.objects[-1]["spec"]["replicatedJobs"][0]["template"]["spec"]
+    return job["template"]["spec"]["containers"]  # type: ignore[no-any-return]
+
+
 def test_a_job_is_rehearsed_without_its_chips_where_its_environment_says_so() -> None:
     plan, _ = planned(attempt(env={"JAX_PLATFORMS": "cpu"}))
     assert (plan.hosts.hosts, plan.hosts.devices_per_host, plan.hosts.platform) == (4, 4, "cpu")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -48,6 +49,12 @@ def test_there_is_one_host_which_has_the_chips_of_all_slices() -> None:
     assert HostPlan.from_json(hosts.to_json()) == hosts
     again = Held(offer=held.offer, handle=json.loads(json.dumps(held.handle)))
     assert jobset_plan.objects(hosts, again) == plan.objects
+
+
+def test_the_one_host_of_a_flow_starts_its_regions_itself() -> None:
+    asked = job()
+    plan, _ = planned(replace(asked, program=Program(kind="flow", target="prefect")))
+    assert plan.hosts.regions == "job-3-pathways-head-0-0.job-3:8490"
 
 
 def test_a_handle_says_which_pods_are_hosts_and_so_does_a_jobset_without_its_plan() -> None:

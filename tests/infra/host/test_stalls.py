@@ -12,7 +12,9 @@ from counting import Counting
 from prefect_tpu.infra import layout
 from prefect_tpu.infra.contract import Activity, HostRecord, Scratch, Silence, write_json
 from prefect_tpu.infra.host.stalls import LONGER, REFRESHED, SOON_SECONDS, StallWatch, is_stalled
+from prefect_tpu.infra.job import Program
 from prefect_tpu.infra.plan import HostPlan
+from prefect_tpu.infra.scratch import signs_of_life
 from prefect_tpu.infra.storage import LocalStorage
 
 LIMIT = 60.0
@@ -81,8 +83,8 @@ class Host:
 
 @pytest.fixture
 def hosts(storage: LocalStorage, make_plan: Callable[..., HostPlan]) -> Callable[..., list[Host]]:
-    def make(count: int, limit: float | None = LIMIT) -> list[Host]:
-        plan = make_plan(hosts=count, output=storage.url, stall_timeout=limit)
+    def make(count: int, limit: float | None = LIMIT, **changes: Any) -> list[Host]:
+        plan = make_plan(hosts=count, output=storage.url, stall_timeout=limit, **changes)
         made = []
         for number in range(count):
             begun: list[int] = []
@@ -114,6 +116,21 @@ def test_without_a_limit_nobody_is_watched(hosts: Callable[..., list[Host]]) -> 
     (host,) = hosts(1, limit=None)
     host.reports(1)
     assert settle([host], 0.0) == settle([host], 10_000.0) == [False]
+
+
+def test_a_flow_is_watched_from_the_first_sign_of_a_region_to_the_regions_end(hosts: Callable[..., list[Host]]) -> None:
+    (host,) = hosts(1, program=Program(kind="flow", target="prefect"))
+    host.reports(1)  # by a region that has ended since
+    assert settle([host], 0.0) == settle([host], 10 * LIMIT) == [False], "a flow makes no steps between its regions"
+    before = signs_of_life(host.storage.path(layout.scratch(3, 0)))
+    host.scratch(Scratch.REGION, write_json({"group": NO_GROUP, "before": before}))
+    assert settle([host], 11 * LIMIT) == settle([host], 20 * LIMIT) == [False], "nor is one missed that never spoke"
+    host.reports(2)
+    assert settle([host], 21 * LIMIT) == [False]
+    assert settle([host], 23 * LIMIT) == [True]
+    host.storage.delete(f"{layout.scratch(3, 0)}/{Scratch.REGION}")
+    assert settle([host], 24 * LIMIT) == [False]
+    assert host.published is None
 
 
 def test_hosts_that_all_stand_still_know_it_of_each_other_before_one_ends(hosts: Callable[..., list[Host]]) -> None:
