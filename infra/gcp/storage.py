@@ -16,6 +16,7 @@ from google.auth.exceptions import GoogleAuthError
 from google.cloud.storage.exceptions import DataCorruption, InvalidResponse
 from google.cloud.storage.retry import DEFAULT_RETRY
 from requests import RequestException
+from requests.adapters import HTTPAdapter
 
 from prefect_tpu.infra import buckets
 from prefect_tpu.infra.buckets import EMULATOR, BucketStorage, Item, Page
@@ -31,6 +32,7 @@ _ADVICE = (
 # would end it early, and a bucket that was away for a minute is there again.
 _RETRY = DEFAULT_RETRY.with_timeout(90.0).with_delay(maximum=8.0)
 _TIMEOUT = 60.0
+_CONNECTIONS = 64
 _FIELDS = "nextPageToken,prefixes,items(name,size,updated,crc32c,md5Hash,metadata)"
 
 
@@ -45,7 +47,10 @@ def open_bucket(url: str, retry: Retry = _RETRY) -> BucketStorage:
 @cache
 def _client(emulator: str) -> google_storage.Client:
     """One per process, for its connections and its token; another one where the emulator changes."""
-    return google_storage.Client(project=None)  # a project is needed for making buckets only
+    client = google_storage.Client(project=None)  # a project is needed for making buckets only
+    for scheme in ("https://", "http://"):  # as many as there are threads that ask: by default ten stay open
+        client._http.mount(scheme, HTTPAdapter(pool_connections=_CONNECTIONS, pool_maxsize=_CONNECTIONS))
+    return client
 
 
 class _Absent(Exception):
