@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 from prefect_tpu.infra.accelerators import Slice
 from prefect_tpu.infra.backends.jobset_access import denied_permissions
@@ -10,8 +11,10 @@ from prefect_tpu.infra.gcp.errors import Forbidden, NotFound
 from prefect_tpu.infra.gcp.kubernetes import Kubernetes
 from prefect_tpu.infra.gcp.permissions import DRIVING, QUEUEING
 from prefect_tpu.infra.gcp.resources import JOBSETS, LOCAL_QUEUES, NAMESPACES, SERVICE_ACCOUNTS, Resource
+from prefect_tpu.infra.gcp.sharing import shared
 from prefect_tpu.infra.pods import PodSettings
 
+GOOD_SECONDS = 60.0  # a cluster that could run such jobs most likely can so soon after
 MOST_LISTED = 4  # of permissions that are missing; whoever has none of them needs no list
 INSTALL_JOBSET = "https://jobset.sigs.k8s.io/docs/installation/"
 
@@ -23,8 +26,55 @@ def unknown_to_gke(name: str, shape: Slice) -> str | None:
     return None
 
 
+_Asked = tuple[str, str, str | None, str | None]  # cluster, namespace, queue, service account
+
+
+class Accepted:
+    """What clusters had nothing against: asked once, by whoever comes first, for one asks twenty questions."""
+
+    def __init__(self) -> None:
+        self._known: set[_Asked] = set()
+        self._asking: dict[_Asked, asyncio.Lock] = {}
+
+    async def refusal(self, cluster: Kubernetes, pods: PodSettings) -> str | None:
+        """What is missing; of what was found once only the namespace, which may be gone by now."""
+        asked = str(cluster.name), pods.namespace, pods.queue, pods.service_account
+        async with self._asking.setdefault(asked, asyncio.Lock()):
+            if asked not in self._known:
+                if (why := await refusal(cluster, pods)) is None:
+                    self._known.add(asked)
+                return why
+        return await missing_namespace(cluster, pods.namespace)
+
+
 async def refusal(cluster: Kubernetes, pods: PodSettings) -> str | None:
-    """What is missing, all of it in one sentence; None where nothing is."""
+    """What is missing, all of it in one sentence; None where nothing is. Many jobs of one process ask together."""
+    if (together := shared()) is None:
+        return await _refusal(cluster, pods)
+    key = ("can run jobs", cluster.cluster, pods.namespace, pods.queue, pods.service_account)
+
+    async def ask() -> _Answer:
+        return _Answer(await _refusal(cluster, pods))
+
+    return (await together.get(key, ask)).refusal
+
+
+class _Answer:
+    """What was found; good for others as long as nothing was missing, and not for long."""
+
+    def __init__(self, refusal: str | None) -> None:
+        self.refusal = refusal
+        self._at = time.monotonic()
+
+    @property
+    def is_over(self) -> bool:
+        return self.refusal is not None or time.monotonic() - self._at > GOOD_SECONDS
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+async def _refusal(cluster: Kubernetes, pods: PodSettings) -> str | None:
     if (missing := await missing_namespace(cluster, pods.namespace)) is not None:
         return missing
     rules = DRIVING + (QUEUEING if pods.queue else ())

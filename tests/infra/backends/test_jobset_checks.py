@@ -10,6 +10,7 @@ from aiohttp import web
 from prefect_tpu.infra.backends.jobset_checks import refusal
 from prefect_tpu.infra.gcp.kubernetes import Kubernetes
 from prefect_tpu.infra.gcp.permissions import DRIVING, QUEUEING, permissions
+from prefect_tpu.infra.gcp.sharing import Shared
 from prefect_tpu.infra.pods import PodSettings
 
 pytestmark = pytest.mark.anyio
@@ -51,6 +52,17 @@ async def test_a_cluster_that_has_everything_refuses_nothing(server: Any, cluste
     ready(server)
     assert await refusal(cluster, settings()) is None
     assert len(server.asked("POST")) == len(permissions(DRIVING))
+
+
+async def test_many_jobs_of_a_process_ask_together_and_again_what_was_refused(server: Any, cluster: Kubernetes) -> None:
+    ready(server, "get pods/log")
+    asked = len(permissions(DRIVING))
+    with Shared().used():
+        assert await refusal(cluster, settings()) is not None
+        server.on("POST", REVIEWS, allowing())
+        assert [await refusal(cluster, settings()) for _ in range(3)] == [None] * 3
+        assert len(server.asked("POST")) == 2 * asked
+        assert await refusal(cluster, settings(service_account="default")) is not None, "of which nobody has asked yet"
 
 
 async def test_every_permission_that_is_missing_is_named(server: Any, cluster: Kubernetes) -> None:
