@@ -26,27 +26,6 @@ def unknown_to_gke(name: str, shape: Slice) -> str | None:
     return None
 
 
-_Asked = tuple[str, str, str | None, str | None]  # cluster, namespace, queue, service account
-
-
-class Accepted:
-    """What clusters had nothing against: asked once, by whoever comes first, for one asks twenty questions."""
-
-    def __init__(self) -> None:
-        self._known: set[_Asked] = set()
-        self._asking: dict[_Asked, asyncio.Lock] = {}
-
-    async def refusal(self, cluster: Kubernetes, pods: PodSettings) -> str | None:
-        """What is missing; of what was found once only the namespace, which may be gone by now."""
-        asked = str(cluster.name), pods.namespace, pods.queue, pods.service_account
-        async with self._asking.setdefault(asked, asyncio.Lock()):
-            if asked not in self._known:
-                if (why := await refusal(cluster, pods)) is None:
-                    self._known.add(asked)
-                return why
-        return await missing_namespace(cluster, pods.namespace)
-
-
 async def refusal(cluster: Kubernetes, pods: PodSettings) -> str | None:
     """What is missing, all of it in one sentence; None where nothing is. Many jobs of one process ask together."""
     if (together := shared()) is None:

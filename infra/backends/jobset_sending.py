@@ -67,7 +67,8 @@ async def _of_another(cluster: Kubernetes, jobset: Object) -> Refused | None:
 async def send(cluster: Kubernetes, objects: Sequence[Object]) -> None:
     """Create the ConfigMap and then the JobSet, or adopt what is there."""
     archive, jobset = objects
-    await cluster.create_or_adopt(archive, ARCHIVE_IDENTITY)
+    if not await _has(cluster, archive):
+        await cluster.create_or_adopt(archive, ARCHIVE_IDENTITY)
     made = await cluster.create_or_adopt(jobset, IDENTITY)
     for _ in range(OWNING_TRIES):
         if await _own(cluster, archive["metadata"]["name"], made):
@@ -75,6 +76,15 @@ async def send(cluster: Kubernetes, objects: Sequence[Object]) -> None:
         await cluster.create_or_adopt(archive, ARCHIVE_IDENTITY)
     name = archive["metadata"]["name"]
     raise PlatformError(f"ConfigMap {name!r} is deleted as often as it is made: see who deletes it, and run again.")
+
+
+async def _has(cluster: Kubernetes, archive: Object) -> bool:
+    """Whether the ConfigMap is there and stays, asked without its half a megabyte."""
+    metadata = archive["metadata"]
+    found = await cluster.find(CONFIG_MAPS, metadata["name"], metadata["namespace"], is_brief=True)
+    if found is None or "deletionTimestamp" in found["metadata"]:
+        return False
+    return other_owner(archive, found, ARCHIVE_IDENTITY) is None
 
 
 async def own_archive(cluster: Kubernetes, jobset: Object) -> None:
@@ -101,7 +111,9 @@ async def _own(cluster: Kubernetes, archive: str, jobset: Object) -> bool:
     namespace = jobset["metadata"]["namespace"]
     change = {"metadata": {"ownerReferences": [owner]}}  # added to those that are there: they are merged by their uid
     try:
-        found = await cluster.patch(CONFIG_MAPS, archive, namespace, change, content_type=STRATEGIC_PATCH)
+        found = await cluster.patch(
+            CONFIG_MAPS, archive, namespace, change, content_type=STRATEGIC_PATCH, is_brief=True
+        )
     except NotFound:
         return False
     return "deletionTimestamp" not in found["metadata"]

@@ -14,12 +14,16 @@ MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 _SAYING_WHAT_IS = (MERGE_PATCH, STRATEGIC_PATCH)  # how an object shall be, not what is done to it: twice is as once
 _METHODS = {"create": "POST", "patch": "PATCH", "delete": "DELETE"}
+_BRIEF = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 _READING = ("get", "list", "watch")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One request. `verb` is Kubernetes' own word, the one that permissions are given for."""
+    """One request. `verb` is Kubernetes' own word, the one that permissions are given for.
+
+    is_brief: of the object that is the answer, its metadata are enough.
+    """
 
     verb: str
     resource: Resource
@@ -29,11 +33,17 @@ class Call:
     query: Mapping[str, str] = field(default_factory=dict)
     body: Mapping[str, Any] | None = None
     content_type: str = JSON
+    is_brief: bool = False
     path: str | None = None  # in place of the objects' own, for what the API server says of itself
 
     @property
     def method(self) -> str:
         return _METHODS.get(self.verb, "GET")
+
+    @property
+    def accept(self) -> str:
+        """What the answer may be; a server that knows of no brief ones gives the whole object."""
+        return f"{_BRIEF}, {JSON}" if self.is_brief else JSON
 
     @property
     def address(self) -> str:

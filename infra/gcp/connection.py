@@ -6,6 +6,7 @@ dicts, lines of bytes and our errors.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import ssl
 from collections.abc import AsyncGenerator
@@ -22,6 +23,7 @@ from prefect_tpu.infra.gcp.patience import Patience, is_worth_repeating, perseve
 from prefect_tpu.infra.gcp.resources import Resource
 
 _BLOCK_BYTES = 65_536
+_AT_ONCE = 32  # requests, watches apart: more are answered no sooner, and each would wait within its time
 
 
 class Connection:
@@ -36,6 +38,7 @@ class Connection:
     def __init__(self, access: Access, patience: Patience) -> None:
         self.access, self.patience = access, patience
         self.served: dict[str, Resource] = {}
+        self._slots = asyncio.Semaphore(_AT_ONCE)
         try:
             self._rest = RESTClientObject(access.configuration)
         except (OSError, ValueError) as exc:
@@ -58,11 +61,12 @@ class Connection:
     async def send_once(self, call: Call) -> dict[str, Any]:
         """The answer to one request, or the error that it is."""
         limits = aiohttp.ClientTimeout(total=self.patience.request, sock_connect=self.patience.connect)
-        response = await self._open(call, limits)
-        try:
-            data = await response.read()
-        except (aiohttp.ClientError, OSError) as exc:
-            raise self._unreachable(call, exc) from exc
+        async with self._slots:
+            response = await self._open(call, limits)
+            try:
+                data = await response.read()
+            except (aiohttp.ClientError, OSError) as exc:
+                raise self._unreachable(call, exc) from exc
         try:
             answer = json.loads(data)
         except ValueError as exc:
@@ -103,7 +107,7 @@ class Connection:
     async def _ask(self, call: Call, limits: aiohttp.ClientTimeout) -> RESTResponse:
         configuration = self.access.configuration
         token = await configuration.get_api_key_with_prefix("BearerToken")  # renews what is about to expire
-        headers = {"Accept": "application/json", "Content-Type": call.content_type, "User-Agent": "prefect-tpu"}
+        headers = {"Accept": call.accept, "Content-Type": call.content_type, "User-Agent": "prefect-tpu"}
         if token:
             headers["Authorization"] = token
         try:

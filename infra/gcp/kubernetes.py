@@ -85,15 +85,20 @@ class Kubernetes:
 
     # Reading
 
-    async def get(self, resource: Resource, name: str, namespace: str | None = None) -> Object:
-        """One object. Raises `NotFound`."""
+    async def get(
+        self, resource: Resource, name: str, namespace: str | None = None, *, is_brief: bool = False
+    ) -> Object:
+        """One object, or its metadata alone where that is enough. Raises `NotFound`."""
         served = await self.served(resource)
-        return await self._open.send(Call(verb="get", resource=served, namespace=namespace, name=name))
+        call = Call(verb="get", resource=served, namespace=namespace, name=name, is_brief=is_brief)
+        return await self._open.send(call)
 
-    async def find(self, resource: Resource, name: str, namespace: str | None = None) -> Object | None:
-        """One object, or `None` where there is none of that name."""
+    async def find(
+        self, resource: Resource, name: str, namespace: str | None = None, *, is_brief: bool = False
+    ) -> Object | None:
+        """One object, or its metadata alone, or `None` where there is none of that name."""
         try:
-            return await self.get(resource, name, namespace)
+            return await self.get(resource, name, namespace, is_brief=is_brief)
         except NotFound as exc:
             if exc.is_type:
                 raise
@@ -183,8 +188,9 @@ class Kubernetes:
         change: Mapping[str, Any],
         *,
         content_type: str = MERGE_PATCH,
+        is_brief: bool = False,
     ) -> Object:
-        """Change an object; by default as a JSON merge patch."""
+        """Change an object; by default as a JSON merge patch. What it is then, or its metadata alone."""
         from prefect_tpu.infra.gcp.conflicts import send_despite_changes
 
         served = await self.served(resource)
@@ -195,6 +201,7 @@ class Kubernetes:
             name=name,
             body=change,
             content_type=content_type,
+            is_brief=is_brief,
         )
         return await send_despite_changes(self._open, call)
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import cache
 from types import MappingProxyType
 
 import anyio
@@ -95,7 +96,7 @@ class Fleet:
     Args:
         tasks: what the drives run in. None of them ever raises into it.
         clock: seconds, by which leases of others are seen to lapse.
-        backends: a backend's name → the backend.
+        backends: a backend's name → the backend, which all drives share.
     """
 
     def __init__(
@@ -104,7 +105,7 @@ class Fleet:
         clock: Callable[[], float] = time.monotonic,
         backends: Callable[[str], Backend] = open_backend,
     ) -> None:
-        self._tasks, self._clock, self._backends = tasks, clock, backends
+        self._tasks, self._clock, self._backends = tasks, clock, cache(backends)
         self._drives: dict[str, Drive] = {}
         self._deeds: dict[str, anyio.Lock] = {}
         self._awaited: dict[str, Lease] = {}  # by looking again one sees that whoever holds it renews it no more
