@@ -89,7 +89,7 @@ def decide(run: RunFacts, job: JobFacts) -> Action:
     """The one action that is due now."""
     match job.phase:
         case JobPhase.UNKNOWN:
-            return _unless_submitted(run) if run.is_just_handed_out else Leave()
+            return _without_job(run) if run.is_just_handed_out or run.is_unsubmitted else Leave()
         case JobPhase.ABSENT:
             return _without_job(run)
         case JobPhase.OVER:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field
 
+import anyio
 import anyio.to_thread
 from prefect.client.orchestration import PrefectClient
 from prefect.client.schemas.objects import WorkPool
@@ -12,12 +13,15 @@ from prefect.client.schemas.objects import WorkPool
 from prefect_tpu.flows.work_pool.configuration import TpuSliceConfiguration
 from prefect_tpu.flows.work_pool.submission import with_saved_clusters
 from prefect_tpu.infra import layout
+from prefect_tpu.infra.backends.base import Place
+from prefect_tpu.infra.errors import PlatformError, UsageError
 from prefect_tpu.infra.launcher.jobs import folder_names
 from prefect_tpu.infra.pods import in_pods
 from prefect_tpu.infra.request import default_output, job_folder
 from prefect_tpu.infra.storage import Storage, open_storage
 
 log = logging.getLogger(__name__)
+OBJECTS_SCANS = 10  # each so many scans, the cluster's objects are asked too
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +38,7 @@ class Outputs:
 
     default: of runs that ask for no other; empty while it is not known.
     others: of runs that asked for theirs.
+    place: the cluster and the namespace of runs that ask for no other; None where hosts are processes of a machine.
     over: folders of jobs that have their end; they are not asked again.
     """
 
@@ -41,7 +46,9 @@ class Outputs:
     pool: WorkPool
     default: str = ""
     others: set[str] = field(default_factory=set)
+    place: Place | None = None
     over: set[str] = field(default_factory=set)
+    _scans: int = 0
 
     @property
     def all(self) -> set[str]:
@@ -60,6 +67,9 @@ class Outputs:
         Raises `PrefectTpuError` where an output cannot be read, or the pool's settings name none.
         """
         await self._find_default()
+        if self.place is not None and self._scans % OBJECTS_SCANS == 0:
+            self.others |= await anyio.to_thread.run_sync(anyio.run, _told_by_objects, self.place) - {self.default}
+        self._scans += 1
         return await anyio.to_thread.run_sync(self._scan)
 
     def _scan(self) -> list[Found]:
@@ -85,8 +95,20 @@ class Outputs:
         template = self.pool.base_job_template
         asked = await TpuSliceConfiguration.from_template_and_values(template, {}, client=self.client)
         asked = await with_saved_clusters(asked)
-        backend = in_pods(asked.backend or None, asked.said_of_pods).get("backend", "local")
-        self.default = asked.output or default_output(backend)
+        placed = in_pods(asked.backend or None, asked.said_of_pods)
+        self.default = asked.output or default_output(placed.get("backend", "local"))
+        self.place = (pods.cluster, pods.namespace) if (pods := placed.get("pods")) is not None else None
+
+
+async def _told_by_objects(place: Place) -> frozenset[str]:
+    """Of jobs whose runs were deleted, and that asked for an output of their own, nobody else tells."""
+    from prefect_tpu.infra.backends.jobset_remnants import outputs_in  # with a client that a worker may have no use for
+
+    try:
+        return await outputs_in(*place)
+    except (UsageError, PlatformError) as exc:
+        log.info("Where jobs of the objects in namespace %r lie is not known: %s", place[1], exc)
+        return frozenset()
 
 
 def is_folder(pid: str) -> bool:

@@ -50,6 +50,14 @@ async def find_all(
     return tuple(found), frozenset(seen)
 
 
+async def outputs_in(name: str | None, namespace: str) -> frozenset[str]:
+    """Every output that a JobSet of ours in a namespace has its job below."""
+    ours = Selection(resource=JOBSETS, namespace=namespace, labels=with_labels({MANAGED_BY: OURS}))
+    async with Kubernetes(name) as cluster:
+        folders = [_output(jobset) for jobset in await cluster.list_all(ours)]
+    return frozenset(folder.rstrip("/").rpartition("/")[0] for folder in folders) - {""}
+
+
 async def find(cluster: Kubernetes, name: str | None, namespace: str, output: str) -> list[Remnant]:
     """Every JobSet of ours in a namespace whose job lies below an output. `name`: how the cluster was called."""
     ours = Selection(resource=JOBSETS, namespace=namespace, labels=with_labels({MANAGED_BY: OURS}))

@@ -90,6 +90,7 @@ AD_HOC = {"has_deployment": False}
         (replace(late(S.PENDING), name="Provisioning"), UNKNOWN, Leave),
         (run(S.PENDING), UNKNOWN, Wait),
         (late(S.PENDING), UNKNOWN, Requeue),
+        (run(S.CRASHED, is_unsubmitted=True), UNKNOWN, AGAIN),
         (late(S.RUNNING), UNKNOWN, Leave),
         (late(S.CANCELLING), UNKNOWN, Leave),
         # It waits for its slice, runs, or was lost.
