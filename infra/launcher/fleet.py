@@ -9,7 +9,6 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import cache
 from types import MappingProxyType
 
 import anyio
@@ -96,7 +95,7 @@ class Fleet:
     Args:
         tasks: what the drives run in. None of them ever raises into it.
         clock: seconds, by which leases of others are seen to lapse.
-        backends: a backend's name → the backend, which all drives share.
+        backends: a backend's name → the backend.
     """
 
     def __init__(
@@ -105,7 +104,8 @@ class Fleet:
         clock: Callable[[], float] = time.monotonic,
         backends: Callable[[str], Backend] = open_backend,
     ) -> None:
-        self._tasks, self._clock, self._backends = tasks, clock, cache(backends)
+        self._tasks, self._clock, self._backends = tasks, clock, backends
+        self._opened: dict[str, Backend] = {}
         self._drives: dict[str, Drive] = {}
         self._deeds: dict[str, anyio.Lock] = {}
         self._awaited: dict[str, Lease] = {}  # by looking again one sees that whoever holds it renews it no more
@@ -212,7 +212,7 @@ class Fleet:
             raise NoSuchJob(f"There is no job in {storage.url}: it was moved or deleted.")
         async with self._heartbeat(job, storage) as heartbeat, anyio.create_task_group() as crew:
             lease = Lease(storage, self._clock, None if heartbeat is None else heartbeat.name)
-            driver = JobDriver(job, storage, self._backends(job.backend), drive.listen, tasks=crew)
+            driver = JobDriver(job, storage, self._backend(job), drive.listen, tasks=crew)
             drive._driver = driver
             try:
                 if await wait_for_turn(lease, driver, drive.listen, goes_on=goes_on) is None:
@@ -229,6 +229,14 @@ class Fleet:
                         await anyio.to_thread.run_sync(lease.give_up)
             crew.cancel_scope.cancel()
         return outcome
+
+    def _backend(self, job: SliceJob) -> Backend:
+        """One for all jobs in clusters; one each for those of this machine, which remembers the processes it starts."""
+        if job.backend == "local":
+            return self._backends(job.backend)
+        if job.backend not in self._opened:
+            self._opened[job.backend] = self._backends(job.backend)
+        return self._opened[job.backend]
 
     @asynccontextmanager
     async def _heartbeat(self, job: SliceJob, storage: Storage) -> AsyncIterator[Heartbeat | None]:
