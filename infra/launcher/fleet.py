@@ -28,7 +28,7 @@ from prefect_tpu.infra.launcher.heartbeat import Heartbeat, Heartbeats
 from prefect_tpu.infra.launcher.lease import Lease
 from prefect_tpu.infra.launcher.news import Listener, nobody
 from prefect_tpu.infra.launcher.turn import turn, wait_for_turn
-from prefect_tpu.infra.storage import Storage, local_folder, open_storage
+from prefect_tpu.infra.storage import Storage, open_storage
 
 LEAVE_SECONDS = 10.0  # for what is given back when a drive ends early
 
@@ -240,11 +240,8 @@ class Fleet:
 
     @asynccontextmanager
     async def _heartbeat(self, job: SliceJob, storage: Storage) -> AsyncIterator[Heartbeat | None]:
-        """What leases point to; None where they are renewed themselves, as hosts of this machine expect of theirs.
-
-        A folder counts no writes.
-        """
-        if job.backend == "local" or local_folder(storage) is not None:
+        """What leases point to; None where they are renewed themselves, as hosts of this machine expect of theirs."""
+        if job.backend == "local":
             yield None
         else:
             async with self._heartbeats.of(open_storage(storage.url.rpartition("/")[0])) as heartbeat:

@@ -18,8 +18,9 @@ from prefect_tpu.infra.job import SliceJob
 from prefect_tpu.infra.launcher import history
 from prefect_tpu.infra.launcher.fleet import Broken, Drive, Ended, Fleet, Left, Lost
 from prefect_tpu.infra.launcher.handed_back import HandedBack
-from prefect_tpu.infra.launcher.lease import Lease
+from prefect_tpu.infra.launcher.lease import Lease, driver_of
 from prefect_tpu.infra.launcher.news import News
+from prefect_tpu.infra.pods import PodSettings
 from prefect_tpu.infra.state import Cause, HostObservation, HostPhase, Observation
 from prefect_tpu.infra.storage import LocalStorage
 
@@ -234,6 +235,32 @@ def test_who_waits_for_another_driver_gets_the_end_that_it_wrote(yard: Yard) -> 
             assert isinstance(await outcome(drive), Ended)
 
     go(deed)
+
+
+def test_jobs_in_a_cluster_live_by_one_heartbeat(yard: Yard) -> None:
+    folders = [yard.write(f"job-{number}", backend="jobset", pods=PodSettings(image="x")) for number in range(3)]
+    output = LocalStorage(yard.root)
+
+    async def deed() -> None:
+        driven: set[str] = set()
+        all_driven = anyio.Event()
+
+        def hear(news: News) -> None:
+            driven.add(news.job)
+            if len(driven) == len(folders):
+                all_driven.set()
+
+        async with yard.fleet([running(1)]) as fleet:
+            for folder in folders:
+                fleet.start(folder, hear)
+            await all_driven.wait()
+            (beat,) = output.children(layout.HEARTBEATS)
+            drivers = [driver_of(LocalStorage(Path(folder))) for folder in folders]
+            assert {driver.heartbeat for driver in drivers if driver is not None} == {beat}
+
+    go(deed)
+    assert output.children(layout.HEARTBEATS) == []
+    assert all(LocalStorage(Path(folder)).get(layout.LEASE) is None for folder in folders)
 
 
 @pytest.mark.slices  # it lasts as long as a driver takes to look at its lease
