@@ -23,6 +23,11 @@ SKIPPED = {
     ("docs/how-to/cluster.md", "cat > deployments/gke/terraform/mine.auto.tfvars <<'END'"),
     ("docs/how-to/gke.md", "# 1. A cluster with Workload Identity, and a bucket where its TPUs are."),
     ("docs/how-to/my-own-script.md", "import torch"),
+    # tests/cluster/work_pool applies the same file.
+    (
+        "docs/how-to/work-pool.md",
+        "prefect-tpu pool create tpu --backend jobset --namespace ml --output gs://my-bucket/jobs --image my-image \\",
+    ),
 }
 BLOCKS = [(page, block) for page in PAGES for block in blocks(page)]
 
