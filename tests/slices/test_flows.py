@@ -57,12 +57,18 @@ class Flow:
         return psutil.Process(json.loads(self.text(layout.started(attempt, host)))["pid"])
 
 
+def ended_in(driver: Any) -> dict[str, Any]:
+    """The job's result."""
+    driver.wait(PATIENCE)
+    return driver.result()  # type: ignore[no-any-return]
+
+
 @pytest.fixture(scope="module")
 def ended(new_machine: Callable[[], Any]) -> Iterator[Flow]:
     """A flow with regions of many kinds, at its end."""
     with new_machine() as machine:
         flow = Flow(machine, "regions")
-        result = flow.drive().result()
+        result = ended_in(flow.drive())
         assert result["state"] == "succeeded", (result, flow.text(layout.log(1, 0)))
         assert machine.left() == []
         yield flow
@@ -134,7 +140,7 @@ def test_the_key_is_for_the_owner_of_the_folder_alone(ended: Flow) -> None:
 
 
 def test_a_command_that_fails_is_a_program_error(machine: Any) -> None:
-    result = Flow(machine, "code").drive().result()
+    result = ended_in(Flow(machine, "code").drive())
     assert (result["state"], result["failure"]["kind"]) == ("failed", "program_error")
     assert result["failure"]["message"] == "The program ended with exit code 3."
 
@@ -147,7 +153,7 @@ def test_a_killed_host_ends_the_flow_as_it_stands(machine: Any, wait_until: Any,
     (flow.process(1) if whose == "region" else flow.runner(1)).kill()
     wait_until(lambda: flow.waits(2), "the region of the second attempt", PATIENCE)
     flow.storage.put("go", b"")
-    result = driver.result()
+    result = ended_in(driver)
     assert result["state"] == "succeeded", result
     failure = result["attempts"][0]["failure"]
     assert (failure["kind"], failure["host"]) == ("host_lost", 1), failure
@@ -161,7 +167,7 @@ def test_a_notice_ends_region_and_flow(machine: Any, wait_until: Any) -> None:
     flow.runner(1).terminate()
     wait_until(lambda: flow.waits(2), "the region of the second attempt", PATIENCE)
     flow.storage.put("go", b"")
-    result = driver.result()
+    result = ended_in(driver)
     failure = result["attempts"][0]["failure"]
     assert (result["state"], failure["kind"], failure["host"]) == ("succeeded", "preempted", 1)
     assert flow.text("notes") == "returned in 2\n"
@@ -172,7 +178,7 @@ def test_regions_train_together_and_each_goes_on_from_its_own_checkpoint(machine
     driver = flow.drive()
     wait_until(lambda: int(flow.text("trains-long") or 0) >= 3, "a step of the second region", PATIENCE)
     flow.runner(1).terminate()
-    result = driver.result()
+    result = ended_in(driver)
     assert result["state"] == "succeeded", (result, flow.text(layout.log(1, 0)))
     assert [attempt["outcome"] for attempt in result["attempts"]] == ["preempted", "succeeded"]
     assert result["attempts"][0]["saved_step"] >= 3, "so the disruption costs nothing"
