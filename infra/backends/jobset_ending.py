@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from prefect_tpu.infra import layout
+from prefect_tpu.infra.backends import jobset_archive
 from prefect_tpu.infra.backends.jobset_plan import Target
 from prefect_tpu.infra.backends.jobset_reading import node_labels, read_node, read_pod
-from prefect_tpu.infra.backends.jobset_sending import is_ours, own_archive
+from prefect_tpu.infra.backends.jobset_sending import is_ours
 from prefect_tpu.infra.errors import PlatformError
 from prefect_tpu.infra.gcp.errors import Forbidden
 from prefect_tpu.infra.gcp.kubernetes import Kubernetes
@@ -37,7 +38,7 @@ async def forget(cluster: Kubernetes, target: Target) -> None:
     await _keep_logs(cluster, target, [pod for pod in pods if pod["metadata"]["uid"] not in unheard])
     if jobset is not None and is_ours(jobset, target):
         uid = jobset["metadata"]["uid"]
-        await own_archive(cluster, jobset)
+        await jobset_archive.own_all(cluster, jobset)
         await cluster.delete(JOBSETS, target.name, target.namespace, uid=uid, propagation="Foreground")
     await _end_pods(cluster, target, unheard)
 

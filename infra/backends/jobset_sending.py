@@ -9,18 +9,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from prefect_tpu.infra.backends import jobset_archive
 from prefect_tpu.infra.backends.base import Refused
 from prefect_tpu.infra.backends.jobset_plan import Target
 from prefect_tpu.infra.backends.jobset_reading import QUEUE, is_workload_of, read_jobset
 from prefect_tpu.infra.errors import FailureKind, PlatformError
 from prefect_tpu.infra.gcp import errors
 from prefect_tpu.infra.gcp.adoption import other_owner
-from prefect_tpu.infra.gcp.calls import STRATEGIC_PATCH
 from prefect_tpu.infra.gcp.errors import Conflict, NotFound
 from prefect_tpu.infra.gcp.kubernetes import Kubernetes
-from prefect_tpu.infra.gcp.names import ARCHIVE_PREFIX
 from prefect_tpu.infra.gcp.ownership import ARCHIVE_IDENTITY, IDENTITY, MANAGED_BY, OURS, OUTPUT, PLAN, TOLD_TO_STOP
-from prefect_tpu.infra.gcp.resources import CONFIG_MAPS, JOBSETS, WORKLOADS, Selection
+from prefect_tpu.infra.gcp.resources import JOBSETS, WORKLOADS, Selection
 from prefect_tpu.infra.state import WaitFor, Waiting
 
 Object = dict[str, Any]
@@ -67,56 +66,15 @@ async def _of_another(cluster: Kubernetes, jobset: Object) -> Refused | None:
 async def send(cluster: Kubernetes, objects: Sequence[Object]) -> None:
     """Create the ConfigMap and then the JobSet, or adopt what is there."""
     archive, jobset = objects
-    if not await _has(cluster, archive):
+    if not await jobset_archive.has(cluster, archive):
         await cluster.create_or_adopt(archive, ARCHIVE_IDENTITY)
     made = await cluster.create_or_adopt(jobset, IDENTITY)
     for _ in range(OWNING_TRIES):
-        if await _own(cluster, archive["metadata"]["name"], made):
+        if await jobset_archive.own(cluster, archive["metadata"]["name"], made):
             return
         await cluster.create_or_adopt(archive, ARCHIVE_IDENTITY)
     name = archive["metadata"]["name"]
     raise PlatformError(f"ConfigMap {name!r} is deleted as often as it is made: see who deletes it, and run again.")
-
-
-async def _has(cluster: Kubernetes, archive: Object) -> bool:
-    """Whether the ConfigMap is there and stays, asked without its half a megabyte."""
-    metadata = archive["metadata"]
-    found = await cluster.find(CONFIG_MAPS, metadata["name"], metadata["namespace"], is_brief=True)
-    if found is None or "deletionTimestamp" in found["metadata"]:
-        return False
-    return other_owner(archive, found, ARCHIVE_IDENTITY) is None
-
-
-async def own_archive(cluster: Kubernetes, jobset: Object) -> None:
-    """Have the ConfigMap go with this JobSet, also where whoever sent both was killed in between."""
-    for name in _archives_of(jobset):
-        await _own(cluster, name, jobset)
-
-
-def _archives_of(jobset: Object) -> set[str]:
-    templates = (one["template"]["spec"]["template"]["spec"] for one in jobset["spec"]["replicatedJobs"])
-    volumes = (volume for template in templates for volume in template.get("volumes") or ())
-    mounted = {str((volume.get("configMap") or {}).get("name", "")) for volume in volumes}
-    return {name for name in mounted if name.startswith(ARCHIVE_PREFIX)}
-
-
-async def _own(cluster: Kubernetes, archive: str, jobset: Object) -> bool:
-    """Whether the ConfigMap is there and the JobSet an owner of it."""
-    owner = {
-        "apiVersion": JOBSETS.api_version,
-        "kind": JOBSETS.kind,
-        "name": jobset["metadata"]["name"],
-        "uid": jobset["metadata"]["uid"],
-    }
-    namespace = jobset["metadata"]["namespace"]
-    change = {"metadata": {"ownerReferences": [owner]}}  # added to those that are there: they are merged by their uid
-    try:
-        found = await cluster.patch(
-            CONFIG_MAPS, archive, namespace, change, content_type=STRATEGIC_PATCH, is_brief=True
-        )
-    except NotFound:
-        return False
-    return "deletionTimestamp" not in found["metadata"]
 
 
 async def tell_to_stop(cluster: Kubernetes, target: Target) -> None:
