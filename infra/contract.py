@@ -224,6 +224,9 @@ class Silence:
             return cls(**{**_known(cls, data), "silent_for": float(data["silent_for"]), "activity": activity.value})
 
 
+REGION_LOST = "RegionLost"  # the type of the error of a host whose flow has lost another one
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostRecord:
     """How one host of one attempt ended. At most `RECORD_LIMIT_BYTES` as JSON.
@@ -259,6 +262,12 @@ class HostRecord:
     silence: Silence | None = None  # of a program that was ended because it stood still
     result: ResultInfo | None = None
     exception: ResultInfo | None = None  # the pickle of what a sent function raised
+
+    @property
+    def had_met_others(self) -> bool:
+        """Whether all hosts were there at some time, so that one that is missing now was lost."""
+        has_lost_one = self.lost_peer and self.error is not None and self.error.type == REGION_LOST
+        return self.joined_after is not None or has_lost_one
 
     @property
     def ended_since_join(self) -> float:

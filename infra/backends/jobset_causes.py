@@ -117,7 +117,7 @@ def _ended_by_itself(facts: Facts, host: int) -> bool:
     One that waited for the others in vain was left alone by nobody: they had not come.
     """
     pod, record = facts.pod(host), record_of(facts, host)
-    was_left = record is not None and record.lost_peer and record.joined_after is not None
+    was_left = record is not None and record.lost_peer and record.had_met_others
     if record is not None and (record.stop_reason is not None or was_left):
         return False
     if pod is not None:

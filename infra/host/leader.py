@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from prefect_tpu.infra import addresses, regions
-from prefect_tpu.infra.contract import ExitCode, ProgramError
+from prefect_tpu.infra.contract import REGION_LOST, ExitCode, ProgramError
 from prefect_tpu.infra.errors import CouldNotJoin, PlatformError
 from prefect_tpu.infra.host import region_ends
 from prefect_tpu.infra.host.flow_process import FlowProcess
@@ -172,7 +172,7 @@ class Leader:
             CouldNotJoin.__name__,
         )
 
-    def _lose(self, why: str, kind: str = "RegionLost") -> None:
+    def _lose(self, why: str, kind: str = REGION_LOST) -> None:
         """The attempt is over: the others learn it, and the flow is ended as it is."""
         if self._lost is not None:
             return

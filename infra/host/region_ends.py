@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from prefect_tpu.infra.contract import ExitCode, KilledBy, ProgramError
+from prefect_tpu.infra.contract import REGION_LOST, ExitCode, KilledBy, ProgramError
 from prefect_tpu.infra.errors import StorageAway
 
 # Signals by which a program ends itself through a defect of its own.
@@ -102,7 +102,7 @@ def account(part: Part | None, why: str) -> dict[str, Any]:
     why: what is known of the region's end.
     """
     if part is None or part.is_cut or part.is_done:
-        error = ProgramError(type="RegionLost", message=why, traceback="")
+        error = ProgramError(type=REGION_LOST, message=why, traceback="")
         return {"exit_code": ExitCode.LOST_PEER, "lost_peer": True, "error": asdict(error)}
     if part.outcome is not None:
         return {key: value for key, value in part.outcome.items() if key not in ("result", "exception")}

@@ -233,7 +233,7 @@ def _none_joined(hosts: list[HostObservation]) -> _Cause:
     for host in hosts:
         if host.record and host.record.error and host.record.error.type == CouldNotJoin.__name__:
             return FailureKind.COULD_NOT_JOIN, None, host.record.error.message
-    if any(host.joined for host in hosts):
+    if any(host.joined or (host.record and host.record.had_met_others) for host in hosts):
         return None
     return FailureKind.COULD_NOT_JOIN, None, "The hosts did not find each other in time."
 

@@ -23,7 +23,7 @@ from prefect_tpu.infra.backends.jobset_facts import (
     PodFacts,
     Said,
 )
-from prefect_tpu.infra.contract import ExitCode, HostRecord, StopReason
+from prefect_tpu.infra.contract import ExitCode, HostRecord, ProgramError, StopReason
 from prefect_tpu.infra.errors import FailureKind
 
 K = FailureKind
@@ -139,6 +139,8 @@ def ended(host: int, **record: Any) -> dict[int, OutputFacts]:
 
 LEFT = ended(0, exit_code=ExitCode.PREEMPTED, stop_reason=StopReason.NOTICE)
 LOST_PEER = ended(0, exit_code=ExitCode.LOST_PEER, lost_peer=True, joined_after=1.0)
+GONE = ProgramError(type="RegionLost", message="Host 1 is gone.", traceback="")
+LOST_IN_REGION = ended(0, exit_code=ExitCode.LOST_PEER, lost_peer=True, error=GONE)
 ALONE = ended(0, exit_code=ExitCode.LOST_PEER, lost_peer=True)
 CLEARED = EventFacts(kind="Job", name="j", said=Said(reason="SuccessfulDelete", message="Deleted pod: p1"))
 
@@ -154,6 +156,7 @@ CLEARED = EventFacts(kind="Job", name="j", said=Said(reason="SuccessfulDelete", 
         (known(pod(0), TOLD, events=(CLEARED,)), {1}),  # the Job controller says so before the failed one shows
         (known(FAILED, TOLD, outputs=LEFT), set()),
         (known(FAILED, TOLD, outputs=LOST_PEER), set()),
+        (known(FAILED, TOLD, outputs=LOST_IN_REGION), set()),
         (known(FAILED, TOLD, outputs=ALONE), {1}),  # before it had met the others
         (known(FAILED, TOLD, jobset={"is_suspended": True}), set()),  # all were told alike
     ],

@@ -66,6 +66,7 @@ def stalled(host: int, step: int | None = None, **changes: Any) -> HostObservati
 SILENCE = Silence(silent_for=61.5, where="train.py:41 in main")
 NOT_MET: dict[str, Any] = {"joined_after": None}
 MISSING = ProgramError(type="CouldNotJoin", message="digits-1: hosts 1 did not come within 2 s.", traceback="")
+GONE = ProgramError(type="RegionLost", message="Host 1 is gone.", traceback="")
 UNCALLED = ProgramError(type="CouldNotJoin", message="Host 1 was not called by the leader.", traceback="")
 TABLE: dict[str, tuple[list[HostObservation], FailureKind | None, int | None]] = {
     "all done": ([done(0), done(1)], None, None),
@@ -79,6 +80,7 @@ TABLE: dict[str, tuple[list[HostObservation], FailureKind | None, int | None]] =
     "program terminated from outside": ([by_signal(0, signal.SIGTERM), lost_peer(1)], Kind.HOST_LOST, 0),
     "a lone host killed": ([by_signal(0, signal.SIGKILL)], Kind.HOST_LOST, 0),
     "killed before the hosts met": ([gone(0, joined=False), lost_peer(1, **NOT_MET)], Kind.HOST_LOST, 0),
+    "a flow lost a host that was there": ([lost_peer(0, error=GONE, **NOT_MET), running(1)], Kind.UNKNOWN, None),
     "a bucket away is not the program's doing": ([raised(0, "StorageAway", "503"), lost_peer(1)], Kind.UNKNOWN, 0),
     # the platform's own word outranks that
     "node taken away": ([gone(0), gone(1, cause=TAKEN), raised(2)], Kind.PREEMPTED, 1),
