@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from enum import StrEnum
 from urllib.parse import urlsplit
 
 from faults import NONE, Asked, Fault, Kind, Traffic
@@ -16,8 +17,20 @@ from prefect_server import Server
 
 _ID = re.compile("[0-9a-f]{8}-[0-9a-f-]{27}")
 _NAME = re.compile("(work_pools|name)/[^/]+")
-# What a server does in trouble: it refuses, it breaks before the work is done, and it breaks after that.
-TROUBLES = (Fault(kind=Kind.BUSY, seconds=1.0), Fault(kind=Kind.BROKEN), Fault(kind=Kind.BROKEN, is_done=True))
+
+
+class Down(StrEnum):
+    """What Prefect's server alone says: its database is locked, or away."""
+
+    UNAVAILABLE = "503"
+
+    @property
+    def code(self) -> int:
+        return int(self)
+
+
+# What a server does in trouble: it refuses, it is down before the work is done, and it breaks after that.
+TROUBLES = (Fault(kind=Kind.BUSY, seconds=1.0), Fault(kind=Down.UNAVAILABLE), Fault(kind=Kind.BROKEN, is_done=True))
 
 
 def sort_of(asked: Asked) -> str:

@@ -15,7 +15,7 @@ from prefect_tpu.infra.job import name_from_run
 from prefect_tpu.infra.launcher import history
 from prefect_tpu.infra.storage import Storage, open_storage
 
-PATIENCE = 300.0  # a busy machine takes long, and a run may be started several times
+PATIENCE = 600.0  # a busy machine takes long, and a run may be started several times
 FINAL = {"COMPLETED", "FAILED", "CANCELLED", "CRASHED"}
 INDEX = "batch.kubernetes.io/job-completion-index"
 OWNER = "prefect-tpu/job"

@@ -8,7 +8,7 @@ import pytest
 from scenes import Story, named, on_each
 from stories_decorated import STORIES, Called
 
-pytestmark = [pytest.mark.work_pool, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.work_pool, pytest.mark.timeout(1500)]
 
 EXPECTED = {
     "decorated-returns": ("COMPLETED", "value", 42),

@@ -8,7 +8,7 @@ import pytest
 from scenes import Played, Story, named, on_each
 from stories_ended import STORIES
 
-pytestmark = [pytest.mark.work_pool, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.work_pool, pytest.mark.timeout(1500)]
 
 BY_SOMEBODY = [story for story in STORIES if story.name.startswith(("cancelled", "forced", "without"))]
 BY_CODE = {

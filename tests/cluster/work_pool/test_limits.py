@@ -10,7 +10,7 @@ import pytest
 from scenes import Story, named, on_each
 from stories_limits import STORIES
 
-pytestmark = [pytest.mark.work_pool, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.work_pool, pytest.mark.timeout(1500)]
 
 CAPPED = [story for story in STORIES if story.name == "capped"]
 SLOW = [story for story in STORIES if story.name == "slow-slice"]

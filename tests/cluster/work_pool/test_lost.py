@@ -8,7 +8,7 @@ import pytest
 from scenes import Played, Story, named, on_each
 from stories_lost import LOSSES, STORIES
 
-pytestmark = [pytest.mark.work_pool, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.work_pool, pytest.mark.timeout(1500)]
 
 KINDS = {True: {"preempted"}, False: {"host_lost", "preempted"}}
 OF = {loss.name: loss for loss in LOSSES}

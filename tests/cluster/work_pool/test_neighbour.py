@@ -11,7 +11,7 @@ from scenes import Played, Story, named, on_each
 from slice_pool import SlicePool
 from stories_lost import STORIES
 
-pytestmark = [pytest.mark.work_pool, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.work_pool, pytest.mark.timeout(1500)]
 
 LOST = [(story, database) for story, database in on_each(STORIES) if database == "postgres"]
 

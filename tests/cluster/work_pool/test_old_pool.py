@@ -12,7 +12,7 @@ from slice_pool import SlicePool
 
 from prefect_tpu.flows.work_pool.template import Template
 
-pytestmark = [pytest.mark.work_pool, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.work_pool, pytest.mark.timeout(1500)]
 
 # What an early version may have had; everything else is unknown to its pools.
 EARLY = {"accelerator", "image", "namespace", "output", "volumes", "cpu", "memory", "env", "command", "name", "labels"}

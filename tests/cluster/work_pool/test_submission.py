@@ -14,7 +14,7 @@ from scenes import Played, played
 from slice_pool import SlicePool
 from slice_runs import SliceRun
 
-pytestmark = [pytest.mark.work_pool, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.work_pool, pytest.mark.timeout(1500)]
 
 ONE_HOST = {"accelerator": "cpu-1x1"}
 TROUBLED_RUNS = 6
