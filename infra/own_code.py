@@ -129,13 +129,14 @@ def parse(path: Path) -> ast.Module:
 
 def _traced(start: Iterable[Path], folder: Path) -> dict[str, bytes]:
     """The given files of a folder and what of that folder they import, by their names in it."""
-    todo, files = list(start), set[Path]()
+    todo, files, names = list(start), set[Path](), set[str]()
     while todo:
         file = todo.pop()
         files.add(file)
         if file.suffix == ".py":
-            found = {sibling for name in _imported(file, folder) for sibling in _module_files(folder, name)}
-            todo += found - files
+            new = _imported(file, folder) - names  # each is looked for once: a package may have thousands of files
+            names |= new
+            todo += {sibling for name in new for sibling in _module_files(folder, name)} - files
     return {_name(file, folder): file.read_bytes() for file in files}
 
 
