@@ -1,0 +1,225 @@
+"""What becomes of runs by what is written of their jobs: slices do as a test says, the Prefect server is a real one.
+
+What an engine would say of its run, the test says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from uuid import UUID
+
+import anyio
+import pytest
+from pool_in_process import Job, Scene, ended, new_scene, taken, until
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.objects import FlowRun
+from prefect.settings import PREFECT_API_URL, temporary_settings
+from prefect.states import Cancelled, Cancelling, Completed, Crashed, Failed, Pending, Running
+from prefect_server import Server
+
+from prefect_tpu.flows.work_pool.words import crashed
+from prefect_tpu.infra import layout
+from prefect_tpu.infra.errors import FailureKind
+from prefect_tpu.infra.job import AttemptSummary
+from prefect_tpu.infra.launcher import history
+from prefect_tpu.infra.launcher.asked_by import AskedBy, write_asked_by
+from prefect_tpu.infra.launcher.lease import Lease
+from prefect_tpu.infra.policy.failures import failure
+
+pytestmark = [pytest.mark.prefect, pytest.mark.timeout(600)]
+Play = Callable[[Callable[[Scene], Awaitable[None]]], None]
+
+
+@pytest.fixture
+def play(server: Server, tmp_path: Path) -> Play:
+    """Plays a story with a pool of its own."""
+
+    def go(story: Callable[[Scene], Awaitable[None]]) -> None:
+        async def within() -> None:
+            async with get_client() as client:
+                await story(await new_scene(client, tmp_path))
+
+        with temporary_settings({PREFECT_API_URL: server.environment["PREFECT_API_URL"]}):
+            anyio.run(within)
+
+    return go
+
+
+async def begun(scene: Scene, **settings: object) -> tuple[FlowRun, Job]:
+    """A run whose engine has just said that it runs."""
+    run = await scene.run()
+    job = await scene.job(run, **settings)
+    await scene.say(run, Running(), after="Starting")
+    return run, job
+
+
+def test_a_run_whose_slice_is_lost_crashes_is_handed_out_again_and_goes_on(play: Play) -> None:
+    async def story(scene: Scene) -> None:
+        async with scene.worker() as reconciler:
+            run, job = await begun(scene)
+            job.slices.show(taken(1))
+            state = await scene.until(run, "AwaitingRetry")
+            assert state.state_details.scheduled_time is not None and "no progress" in (state.message or "")
+            await scene.say(run, Pending())  # as to a worker that it is handed to
+            reconciler.nudge(job.folder)
+            await job.until_attempt(2)
+            await scene.say(run, Running(), after="Starting")
+            await scene.say(run, Completed())
+            job.slices.show(ended(2))
+            assert (await job.until_over()).state == "succeeded"
+        names = await scene.names(run)
+        assert names == [
+            "Pending", "Queued", "Starting", "Running", "Crashed", "AwaitingRetry", "Pending", "Queued", "Starting",
+            "Running", "Completed",
+        ], names  # fmt: skip
+        assert (await scene.client.read_flow_run(run.id)).run_count == 2
+
+    play(story)
+
+
+def test_a_run_without_a_deployment_never_seems_to_have_ended_meanwhile(play: Play) -> None:
+    async def story(scene: Scene) -> None:
+        async with scene.worker():
+            run = await scene.run(has_deployment=False)
+            job = await scene.job(run)
+            await scene.say(run, Running(), after="Starting")
+            job.slices.show(taken(1))
+            await job.until_attempt(2)
+            await scene.say(run, Running(), after="Starting")
+            await scene.say(run, Completed())
+            job.slices.show(ended(2))
+            await job.until_over()
+        names = await scene.names(run)
+        assert names.index("AwaitingRetry") == names.index("Running") + 1 and "Crashed" not in names, names
+
+    play(story)
+
+
+def test_what_is_lost_too_often_has_crashed_for_good(play: Play) -> None:
+    async def story(scene: Scene) -> None:
+        async with scene.worker():
+            run, job = await begun(scene, max_preemptions=0)
+            job.slices.show(taken(1))
+            assert "preempted" in ((await scene.until(run, "Crashed")).message or "")
+            assert (await job.until_over()).state == "failed"
+
+    play(story)
+
+
+def test_an_end_that_the_engine_never_told_is_a_crash(play: Play) -> None:
+    async def story(scene: Scene) -> None:
+        async with scene.worker():
+            run, job = await begun(scene)
+            job.slices.show(ended(1))
+            assert "never told" in ((await scene.until(run, "Crashed")).message or "")
+
+    play(story)
+
+
+@pytest.mark.parametrize("how", [Cancelling(), Cancelled(), Failed(), Crashed(message="by hand")], ids=lambda s: s.name)
+def test_what_is_no_longer_wanted_is_stopped(play: Play, how: object) -> None:
+    async def story(scene: Scene) -> None:
+        async with scene.worker():
+            run, job = await begun(scene)
+            await scene.say(run, how, force=True)  # type: ignore[arg-type]
+            assert (await job.until_over()).state == "stopped" and job.slices.told == [1]
+            name = "Cancelled" if how.name == "Cancelling" else how.name  # type: ignore[attr-defined]
+            await scene.until(run, name)
+
+    play(story)
+
+
+def test_so_is_what_has_lost_its_run(play: Play) -> None:
+    async def story(scene: Scene) -> None:
+        async with scene.worker():
+            run, job = await begun(scene)
+            await scene.client.delete_flow_run(run.id)
+            assert (await job.until_over()).state == "stopped"
+
+    play(story)
+
+
+def test_what_ended_while_no_worker_looked_is_seen_by_the_next(play: Play) -> None:
+    """Also of a run that was deleted meanwhile, and of one whose worker was killed between the halves of a crash."""
+
+    async def story(scene: Scene) -> None:
+        async with scene.worker():
+            halfway, job = await begun(scene)
+            deleted, other = await begun(scene)
+        await scene.client.delete_flow_run(deleted.id)
+        cause = failure(FailureKind.PREEMPTED, "Host 1 was told to leave.")
+        lost = AttemptSummary(number=1, accelerator="v6e-8", started=1.0, ended=2.0, outcome="preempted", failure=cause)
+        history.write_outcome(job.storage, lost)
+        await scene.say(halfway, Crashed(message=crashed(cause)))
+        async with scene.worker(2):
+            await scene.until(halfway, "AwaitingRetry")
+            assert (await other.until_over()).state == "stopped"
+
+    play(story)
+
+
+def test_two_workers_move_a_run_once(play: Play) -> None:
+    async def story(scene: Scene) -> None:
+        async with scene.worker(1), scene.worker(2):
+            run, job = await begun(scene)
+            job.slices.show(taken(1))
+            await scene.until(run, "AwaitingRetry")
+        names = await scene.names(run)
+        assert names == ["Pending", "Queued", "Starting", "Running", "Crashed", "AwaitingRetry"]
+
+    play(story)
+
+
+@pytest.mark.parametrize("message", ["ConnectError: no", "PrefectHTTPStatusError: Server error '503 No' for url 'u'"])
+def test_a_run_that_could_not_be_submitted_for_a_while_is_handed_out_again(play: Play, message: str) -> None:
+    async def story(scene: Scene) -> None:
+        run = await scene.run()
+        await scene.say(run, Crashed(message=f"Failed to submit flow run to infrastructure: {message}"))
+        wrong = await scene.run()
+        await scene.say(wrong, Crashed(message="Failed to submit flow run to infrastructure: ValueError: no"))
+        async with scene.worker():
+            await scene.until(run, "AwaitingRetry")
+        assert (await scene.names(wrong))[-1] == "Crashed"
+
+    play(story)
+
+
+def test_a_job_of_train_whose_driver_was_killed_is_brought_to_its_end_and_its_run_is_told(play: Play) -> None:
+    async def story(scene: Scene) -> None:
+        run = await scene.run()
+        job = await scene.job(run)
+        await scene.say(run, Running())
+        write_asked_by(job.storage, AskedBy(flow_run=str(run.id)))
+        await scene.client.update_flow_run(run.id, infrastructure_pid="a process of this machine")
+        assert Lease(job.storage, lambda: 0.0).take() is None
+        lease = job.storage.get(layout.LEASE)
+        assert lease is not None
+        job.storage.put(layout.LEASE, lease.replace(b'"born": ', b'"born": 1'))  # of a process that is no more
+        async with scene.worker():
+            await job.until_attempt(1)
+            job.slices.show(ended(1))
+            assert (await job.until_over()).state == "succeeded"
+            assert "a worker brought it there" in ((await scene.until(run, "Completed")).message or "")
+        await until(lambda: job.storage.get(layout.ORPHANED) is None, "the end of the note")
+
+    play(story)
+
+
+def test_a_job_that_nobody_drives_on_purpose_is_left_alone(play: Play) -> None:
+    async def story(scene: Scene) -> None:
+        other, run = await begun_later(scene)
+        async with scene.worker():
+            await scene.say(run, Running(), after="Starting")
+        assert history.attempt_numbers(other.storage) == []
+
+    play(story)
+
+
+async def begun_later(scene: Scene) -> tuple[Job, FlowRun]:
+    left, run = await scene.run(), await scene.run()
+    job = await scene.job(left)
+    write_asked_by(job.storage, AskedBy(flow_run=str(UUID(int=1))))
+    await scene.client.delete_flow_run(left.id)
+    await scene.job(run)
+    return job, run
