@@ -10,7 +10,6 @@ from stories_lost import LOSSES, STORIES
 
 pytestmark = [pytest.mark.work_pool, pytest.mark.timeout(1500)]
 
-KINDS = {True: {"preempted"}, False: {"host_lost", "preempted"}}
 OF = {loss.name: loss for loss in LOSSES}
 
 
@@ -20,8 +19,7 @@ def test_a_run_goes_on_after_its_hosts_were_lost(
 ) -> None:
     played, loss = outcome_of(story, database), OF[story.name]
     assert played.state == ("COMPLETED", "Completed"), played.told
-    assert len(played.outcomes) == 2 and played.outcomes[-1] == "succeeded", played.told
-    assert played.outcomes[0] in KINDS[loss.with_notice], played.told
+    assert played.outcomes == ["preempted", "succeeded"], "spot nodes: also those that go without a word"
     crashed = played.states.index("Crashed")
     assert played.states[crashed + 1] == "AwaitingRetry", "by the only transition that hands a run out again"
     assert played.states.count("Crashed") == 1, played.told
