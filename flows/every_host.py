@@ -8,6 +8,7 @@ import logging
 import os
 import re
 import sys
+import threading
 import time
 import zipfile
 from collections.abc import Callable, Iterator
@@ -29,6 +30,7 @@ R = TypeVar("R")
 AGENT_SECONDS = 60.0  # the agent is on this host: it listens before the flow begins
 ENDING_SECONDS = 120.0  # for a host whose agent is gone to end the flow too
 log = logging.getLogger(__name__)
+_packing = threading.Lock()  # what travels by value is said to the whole process: tasks may call at once
 
 
 @overload
@@ -120,10 +122,9 @@ class _Region:
         channel = self._reach()
         try:
             facts = {"name": self._name, "key": self._key, "gather": gather}
-            channel.send(Message(kind="begin", facts=facts, parts=(self._payload,)))
+            with _agent_gone():
+                channel.send(Message(kind="begin", facts=facts, parts=(self._payload,)))
             values = self._hear(channel)
-        except OSError as exc:
-            _wait_for_the_end(exc)
         finally:
             channel.close()  # where the flow does not wait any more, the region ends
         return values if gather else values[0]
@@ -136,7 +137,8 @@ class _Region:
         """The values, by host."""
         values: list[Any] = []
         while True:
-            message = channel.receive()
+            with _agent_gone():  # and nothing more: what the function raised may be such an error too
+                message = channel.receive()
             match message.kind:
                 case "waits":
                     log.info("Region %s waits until region %s has ended.", self._name, message.facts["for"])
@@ -176,13 +178,17 @@ def _raise(name: str, message: Message) -> NoReturn:
     raise failed
 
 
-def _wait_for_the_end(exc: OSError) -> NoReturn:
+@contextmanager
+def _agent_gone() -> Iterator[None]:
     """Whoever starts regions on this host has ended, and ends the flow with it: it must neither return nor raise."""
-    time.sleep(ENDING_SECONDS)
-    raise PlatformError(
-        f"The agent of this host, which starts the regions of the flow, is gone ({exc}), and the flow lives on. Look at"
-        " the log of host 0."
-    ) from exc
+    try:
+        yield
+    except OSError as exc:
+        time.sleep(ENDING_SECONDS)
+        raise PlatformError(
+            f"The agent of this host, which starts the regions of the flow, is gone ({exc}), and the flow lives on."
+            " Look at the log of host 0."
+        ) from exc
 
 
 @contextmanager
@@ -195,11 +201,12 @@ def _found_there(function: Callable[..., Any]) -> Iterator[None]:
         return
     import cloudpickle
 
-    cloudpickle.register_pickle_by_value(module)
-    try:
-        yield
-    finally:
-        cloudpickle.unregister_pickle_by_value(module)
+    with _packing:
+        cloudpickle.register_pickle_by_value(module)
+        try:
+            yield
+        finally:
+            cloudpickle.unregister_pickle_by_value(module)
 
 
 def _is_named_after(name: str, file: Path) -> bool:

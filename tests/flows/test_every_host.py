@@ -1,9 +1,14 @@
-"""`every_host` where there is no slice, and what it refuses before anything is sent."""
+"""`every_host` where there is no slice, what it refuses before anything is sent, and what it does with an answer."""
 
 from __future__ import annotations
 
+import socket
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -14,12 +19,15 @@ from prefect import flow, task
 
 import prefect_tpu as tpu
 from prefect_tpu.flows.every_host import _found_there, _key
-from prefect_tpu.infra.contract import Env
-from prefect_tpu.infra.errors import UsageError
+from prefect_tpu.infra import regions
+from prefect_tpu.infra.contract import Env, ProgramError
+from prefect_tpu.infra.errors import RegionFailed, UsageError
+from prefect_tpu.infra.host.values import keep_exception
 from prefect_tpu.infra.job import Program
 from prefect_tpu.infra.packing import pack_function
 from prefect_tpu.infra.pickling import Arguments
 from prefect_tpu.infra.plan import HostPlan
+from prefect_tpu.infra.regions import Message
 
 
 def part(word: str, times: int = 1) -> list[Any]:
@@ -107,6 +115,47 @@ def test_a_flow_without_its_key_says_what_is_missing(
         tpu.every_host(part)("a")
 
 
+REGION_KEY = "5e" * 32
+
+
+@contextmanager
+def answering(*answers: Message) -> Iterator[str]:
+    """Where an agent gives these answers to whoever asks for a region."""
+
+    def answer(server: socket.socket) -> None:
+        connection, _ = server.accept()
+        _, channel = regions.answer(connection, REGION_KEY, "/out/digits/3")
+        channel.receive()
+        for message in answers:
+            channel.send(message)
+        with suppress(OSError):
+            channel.receive()
+        channel.close()
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=answer, args=(server,))
+        thread.start()
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+        thread.join(20)
+
+
+@pytest.mark.parametrize("error", [FileNotFoundError("no such shard"), ConnectionResetError("reset"), ValueError("no")])
+def test_what_a_region_raises_is_raised_also_where_a_connection_would_raise_it(
+    on_a_host: Callable[..., None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, error: Exception
+) -> None:
+    kept = keep_exception(error, tmp_path / "exception")
+    said = asdict(ProgramError(type=type(error).__name__, message=str(error), traceback="Traceback …"))
+    facts = {"host": 1, "told": "raised it", "error": said, "exception": kept}
+    raised = Message(kind="raised", facts=facts, parts=((tmp_path / "exception").read_bytes(),))
+    monkeypatch.setenv(Env.REGION_KEY, REGION_KEY)
+    with answering(raised) as address:
+        on_a_host(regions=address, program=Program(kind="flow", target="prefect"))
+        with pytest.raises(type(error), match=str(error)) as found:
+            tpu.every_host(part)("a")
+    assert isinstance(found.value.__cause__, RegionFailed)
+    assert found.value.__notes__ == ["Raised on host 1:\nTraceback …"]
+
+
 def key(function: Callable[..., Any], *args: Any) -> str:
     return _key("part", pack_function(function, {}, Arguments(args=args)).payload or b"")
 
@@ -122,17 +171,34 @@ def test_a_region_is_known_again_by_its_function_and_arguments() -> None:
     assert all(name.startswith("part-") for name in different)
 
 
-def test_a_module_that_no_import_finds_by_its_name_travels_by_value(tmp_path: Path) -> None:
-    """As Prefect names the module of a flow's file where another module has its name already."""
+@pytest.fixture
+def loaded(tmp_path: Path) -> Iterator[ModuleType]:
+    """A module as Prefect names that of a flow's file where another module has its name already."""
     file = tmp_path / "flow_of_this_test.py"
     file.write_text("FACTOR = 3\ndef scale(x): return FACTOR * x\n")
     module = ModuleType("__prefect_loader_1f__")
     module.__file__ = str(file)
     exec(file.read_text(), module.__dict__)
     sys.modules[module.__name__] = module
+    yield module
+    del sys.modules[module.__name__]
+
+
+def packed(function: Callable[..., Any]) -> bytes:
+    with _found_there(function):
+        return cloudpickle.dumps(function)
+
+
+def test_a_module_that_no_import_finds_by_its_name_travels_by_value(loaded: ModuleType) -> None:
+    pickled = packed(loaded.scale)
+    del sys.modules[loaded.__name__]
     try:
-        with _found_there(module.scale):
-            pickled = cloudpickle.dumps(module.scale)
+        assert cloudpickle.loads(pickled)(2) == 6
     finally:
-        del sys.modules[module.__name__]
-    assert cloudpickle.loads(pickled)(2) == 6
+        sys.modules[loaded.__name__] = loaded
+
+
+def test_tasks_that_call_at_once_each_send_it(loaded: ModuleType) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(packed, [loaded.scale] * 400))
+    assert all(b"FACTOR" in one for one in found), "by value, none by a name that no host finds"
