@@ -74,6 +74,7 @@ class Owners:
     async def add(self, cluster: Kubernetes, owner: Object) -> bool:
         """Whether the ConfigMap is there, and has this owner among others."""
         uid = owner["uid"]
+        self._answers.pop(uid, None)  # to one that was cancelled before it heard it
         self._waiting[uid] = owner
         async with self._lock:
             if uid not in self._answers:  # nobody who was here before has asked for it too

@@ -77,7 +77,7 @@ class Collection:
         """Tell a reader what there is of a key, and from now on what becomes of it."""
         self._readers.setdefault(key, []).append(reader)
         for found in self.of(key).values():
-            reader.came(found)
+            _tell(reader, reader.came, found)
         if self._error is not None:
             reader.broke(self._error)
         elif self._is_known:
@@ -120,7 +120,7 @@ class Collection:
         for key in self._keys(found):
             self._by_key.setdefault(key, {})[uid] = found
             for reader in self._readers.get(key, ()):
-                reader.came(found)
+                _tell(reader, reader.came, found)
 
     def _went(self, found: Object) -> None:
         for key in self._keys(found):
@@ -129,7 +129,15 @@ class Collection:
             if not objects:
                 self._by_key.pop(key, None)
             for reader in self._readers.get(key, ()):
-                reader.went(found)
+                _tell(reader, reader.went, found)
 
     def _all_readers(self) -> list[Reader]:
         return [reader for readers in self._readers.values() for reader in readers]
+
+
+def _tell(reader: Reader, deed: Callable[[Object], None], found: Object) -> None:
+    """What one of many cannot read is no end of the watch for the others."""
+    try:
+        deed(found)
+    except Exception as exc:
+        reader.broke(exc)

@@ -93,6 +93,24 @@ async def test_who_has_left_hears_nothing(server: Any, cluster: Kubernetes, make
     await asyncio.gather(collection.end(), return_exceptions=True)
 
 
+class Perplexed(Heard):
+    """A reader that cannot read what it is told."""
+
+    def came(self, found: dict[str, Any]) -> None:
+        raise KeyError(found["metadata"]["name"])
+
+
+async def test_what_one_cannot_read_is_told_to_the_others(server: Any, cluster: Kubernetes, make_pod: Make) -> None:
+    changes = [event("ADDED", make_pod("a2", "6")), event("ADDED", make_pod("b1", "7"))]
+    server.on("GET", PATH, server.items(make_pod("a1"), version="5"), server.stream(*changes, then="silence"))
+    collection, perplexed, other = Collection(cluster, SELECTION, first_letter), Perplexed(), Heard()
+    collection.join(perplexed, "a")
+    collection.join(other, "b")
+    assert await other.until("+b1") == ["known", "+b1"]
+    assert perplexed.words == ["KeyError", "known", "KeyError"] and not collection.is_over
+    await asyncio.gather(collection.end(), return_exceptions=True)
+
+
 async def test_an_error_that_stays_is_told_to_all_also_to_those_that_come_later(
     server: Any, cluster: Kubernetes
 ) -> None:
