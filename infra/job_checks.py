@@ -13,8 +13,11 @@ from prefect_tpu.infra.errors import UsageError
 
 MOST_PARAMS_BYTES = 256 * 1024  # a Prefect server takes 512 KiB for all parameters of a run
 LONGEST_SHOWN = 60  # characters of a value in a message
-OWN_VARIABLES = frozenset(  # of a host
-    {Env.PLAN, Env.HOST, Env.SCRATCH, Env.RUNNER, Env.STARTED, Env.ATTEMPT, Env.SLICE, Env.TERMINATION_LOG}
+OWN_VARIABLES = frozenset(  # of a host, and of what runs on it
+    (
+        *(Env.PLAN, Env.HOST, Env.SCRATCH, Env.RUNNER, Env.STARTED, Env.ATTEMPT, Env.SLICE, Env.TERMINATION_LOG),
+        *(Env.REGION, Env.PARENT, Env.REGION_KEY),
+    )
 )
 
 

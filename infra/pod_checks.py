@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from prefect_tpu.infra.contract import Env
 from prefect_tpu.infra.errors import UsageError
 from prefect_tpu.infra.job_checks import OWN_VARIABLES, shown
 from prefect_tpu.infra.zones import check_cluster
@@ -26,6 +27,7 @@ _VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 _BUCKET = re.compile(r"gs://[a-z0-9][-a-z0-9_.]{1,220}[a-z0-9](/[^,]*)?")  # a comma would end the folder's name
 _ZONE = re.compile(r"[a-z]+-[a-z]+[0-9]+-[a-z0-9]+")
 _EMAIL = re.compile(r"[A-Za-z0-9._-]+@[a-z0-9][a-z0-9.-]*")
+_NO_SECRETS = OWN_VARIABLES - {Env.REGION_KEY}  # which is one, of the job's own Secret
 _OURS = ("prefect-tpu/", "jobset.sigs.k8s.io/", "app.kubernetes.io/managed-by", "kueue.x-k8s.io/queue-name")
 
 
@@ -149,7 +151,7 @@ def check_key(name: str, key: Any) -> None:
 def check_secrets(secrets: Any) -> None:
     _check_mapping("secrets", secrets)
     for variable, place in secrets.items():
-        if not isinstance(variable, str) or not _VARIABLE.fullmatch(variable) or variable in OWN_VARIABLES:
+        if not isinstance(variable, str) or not _VARIABLE.fullmatch(variable) or variable in _NO_SECRETS:
             raise UsageError(f"A secret cannot be in the variable {shown(variable)}: use letters, digits and '_'.")
         match = _SECRET.fullmatch(place) if isinstance(place, str) else None
         if match is None or not _NAME.fullmatch(match[1]):

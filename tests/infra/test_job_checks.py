@@ -57,6 +57,8 @@ def test_parameters_that_json_gives_back_pass() -> None:
         ({"A=B": "a"}, "no environment variable"),
         ({"A": "a\0"}, "no environment variable"),
         ({Env.ATTEMPT: "/x/1"}, "PREFECT_TPU_ATTEMPT', which prefect-tpu itself sets"),
+        ({Env.REGION: "/x/1"}, "PREFECT_TPU_REGION', which prefect-tpu itself sets"),
+        ({Env.REGION_KEY: "5e"}, "PREFECT_TPU_REGION_KEY', which prefect-tpu itself sets"),
     ],
 )
 def test_what_no_host_could_set_is_refused(env: Any, says: str) -> None:
