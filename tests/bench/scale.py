@@ -126,22 +126,25 @@ class Play:
         begun, number = time.monotonic(), 0
         while (due := number / EVENTS_A_SECOND) < self._effort.seconds:
             time.sleep(max(0.0, begun + due - time.monotonic()))
-            run, pod = self._next()
-            if number % LOST_EVERY == 0:
-                with self._lock:
-                    del self._living[run]
-                self._side.ends(pod)
-                states.lost(run)
-                hosts.lose(pod)
+            is_lost = number % LOST_EVERY == 0
+            if (found := self._next(is_lost)) is None:
+                pass  # of few slices all may be on their way back
+            elif is_lost:
+                self._side.ends(found[1])
+                states.lost(found[0])
+                hosts.lose(found[1])
             else:
-                hosts.murmur(pod, number)
+                hosts.murmur(found[1], number)
             number += 1
 
-    def _next(self) -> tuple[str, Object]:
-        """The one whose turn is longest ago."""
+    def _next(self, is_lost: bool) -> tuple[str, Object] | None:
+        """The one whose turn is longest ago; its turn comes again unless it is lost."""
         with self._lock:
-            run = next(iter(self._living))
-            pod = self._living[run] = self._living.pop(run)
+            if (run := next(iter(self._living), None)) is None:
+                return None
+            pod = self._living.pop(run)
+            if not is_lost:
+                self._living[run] = pod
         return run, pod
 
     def _came_up(self, pod: Object) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import os
 import re
 import threading
 
 from control_plane import Api, ApiError, Object
 
 JOBSET_LABEL = "jobset.sigs.k8s.io/jobset-name"
+FIRST, MOST = 10, 200  # of the second numbers of loopback addresses
 LOCAL = "127.0.0.1 localhost\n::1 localhost\n"
 
 
@@ -18,6 +20,7 @@ class Addresses:
     def __init__(self, api: Api) -> None:
         self._api = api
         self._numbers = itertools.count()
+        self._own = os.getpid()  # other sessions of this machine have pods too, at the same ports
         self._of: dict[str, str] = {}
         self._lock = threading.Lock()
 
@@ -75,7 +78,8 @@ class Addresses:
         with self._lock:
             if key not in self._of:
                 number = next(self._numbers)
-                self._of[key] = f"127.{10 + number // 62500 % 200}.{number // 250 % 250}.{number % 250 + 2}"
+                second = FIRST + (self._own + number // 62500) % MOST
+                self._of[key] = f"127.{second}.{number // 250 % 250}.{number % 250 + 2}"
             return self._of[key]
 
 
