@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import socket
+import time
+from collections.abc import Iterator
+
+_PAUSE = 0.1  # seconds in which whoever calls may be taken after all
 
 
 def own_loopback(name: str) -> str:
@@ -22,6 +26,17 @@ def split(address: str) -> tuple[str, int]:
     """Name and port of an `address:port`."""
     name, _, port = address.rpartition(":")
     return name.strip("[]"), int(port)
+
+
+def callers(server: socket.socket) -> Iterator[socket.socket]:
+    """Whoever calls, until the server is closed; where one cannot be taken just now, as too much is open, later."""
+    while server.fileno() >= 0:
+        try:
+            connection, _ = server.accept()
+        except OSError:
+            time.sleep(_PAUSE)
+            continue
+        yield connection
 
 
 def listen(address: str, backlog: int | None = None) -> socket.socket:

@@ -6,7 +6,6 @@ for. When one ends otherwise than by its program's own doing, nobody answers the
 
 from __future__ import annotations
 
-import contextlib
 import socket
 import sys
 import threading
@@ -115,6 +114,7 @@ class Leader:
             "name": asked.name,
             "region": f"{asked.key}-{self._completed[asked.key] + 1}",
             "coordinator": coordinator,
+            "gather": asked.gather,
         }
         self._running = RunningRegion(number=self._number, asked=asked, hosts=self._plan.hosts, grace=self._plan.grace)
         message = Message(kind="begin", facts=facts, parts=(asked.payload,))
@@ -188,13 +188,11 @@ class Leader:
 
     def _accept(self, server: socket.socket) -> None:
         """In a thread, until the server is closed."""
-        with contextlib.suppress(OSError):
-            while True:
-                connection, _ = server.accept()
-                if self._strangers.acquire(blocking=False):
-                    threading.Thread(target=self._greet, args=(connection,), name="caller", daemon=True).start()
-                else:
-                    connection.close()
+        for connection in addresses.callers(server):
+            if self._strangers.acquire(blocking=False):
+                threading.Thread(target=self._greet, args=(connection,), name="caller", daemon=True).start()
+            else:
+                connection.close()
 
     def _greet(self, connection: socket.socket) -> None:
         """In a thread for each caller: until it has said who it is, then for what it says."""
