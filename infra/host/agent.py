@@ -76,24 +76,26 @@ class Follower:
         self._region = RegionProcess(plan, host, scratch, self._heard_of_an_end)
         self._last: Part | None = None  # how the newest region ended here
         self._why: str | None = None  # what ended the attempt, once something has
-        self._outcome: dict[str, Any] | None = None
+        self._is_done = False  # the flow is over
+        self._outcome: dict[str, Any] = LEFT
 
     def follow(self) -> dict[str, Any]:
         threading.Thread(target=self._listen, name="the leader's agent", daemon=True).start()
         self._turns.run(self._is_over)
         self._channel.close()
-        return self._outcome or LEFT
+        return self._outcome
 
     def _is_over(self) -> bool:
         self._region.look()
         if self._notice.is_given:
             self._region.tell()
-        if self._outcome is None and not self._region.is_running:
-            if self._notice.is_given:
-                self._outcome = LEFT
-            elif self._why is not None:
-                self._outcome = region_ends.account(self._last, self._why)
-        return self._outcome is not None
+        if self._region.is_running:  # it may be saving, also where the flow is over
+            return False
+        if self._is_done:
+            self._outcome = {"exit_code": ExitCode.DONE}
+        elif self._why is not None and not self._notice.is_given:
+            self._outcome = region_ends.account(self._last, self._why)
+        return self._is_done or self._notice.is_given or self._why is not None
 
     def _listen(self) -> None:
         try:
@@ -113,7 +115,7 @@ class Follower:
                 self._end(str(message.facts["why"]))
             case "over":
                 self._region.cut()
-                self._outcome = {"exit_code": ExitCode.DONE}
+                self._is_done = True
 
     def _end(self, why: str) -> None:
         if self._why is None:

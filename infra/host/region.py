@@ -43,6 +43,7 @@ class _Running:
     process: subprocess.Popen[bytes]
     memory: KillCount
     events_before: int
+    is_value_wanted: bool
 
 
 class RegionProcess:
@@ -66,7 +67,8 @@ class RegionProcess:
         self._is_told = self._is_cut = False
         try:
             folder = self._lay_out(number, message)
-            self._running = self._start(number, folder)
+            is_value_wanted = self._host == 0 or bool(message.facts["gather"])
+            self._running = self._start(number, folder, is_value_wanted)
         except (PrefectTpuError, payload.PayloadRefused, OSError) as exc:
             code = ExitCode.PAYLOAD_REFUSED if isinstance(exc, payload.PayloadRefused) else ExitCode.CANNOT_BEGIN
             error = ProgramError(type=type(exc).__name__, message=str(exc), traceback="")
@@ -114,7 +116,7 @@ class RegionProcess:
         (folder / PLAN).write_bytes(plan.to_json())
         return folder
 
-    def _start(self, number: int, folder: Path) -> _Running:
+    def _start(self, number: int, folder: Path, is_value_wanted: bool) -> _Running:
         plan = HostPlan.from_json((folder / PLAN).read_bytes())
         own = {
             Env.PLAN: str(folder / PLAN),
@@ -134,7 +136,14 @@ class RegionProcess:
         )
         overwrite(self._scratch / Scratch.REGION, contract.write_json({"group": process.pid, "before": before}))
         memory = KillCount(tuple(counters()), time.monotonic())
-        return _Running(number=number, folder=folder, process=process, memory=memory, events_before=events)
+        return _Running(
+            number=number,
+            folder=folder,
+            process=process,
+            memory=memory,
+            events_before=events,
+            is_value_wanted=is_value_wanted,
+        )
 
     def _wait(self, running: _Running) -> None:
         returncode = running.process.wait()
@@ -150,12 +159,13 @@ class RegionProcess:
             is_cut=self._is_cut and outcome is None,
             killed_by=KilledBy.MEMORY.value if is_out_of_memory else None,
         )
-        self._ended(running.number, part, _body(running.folder, outcome or {}))
+        self._ended(running.number, part, _body(running.folder, outcome or {}, running.is_value_wanted))
 
 
-def _body(folder: Path, outcome: Mapping[str, object]) -> bytes:
+def _body(folder: Path, outcome: Mapping[str, object], is_value_wanted: bool) -> bytes:
+    """What goes to the leader, which has what all hosts sent in memory: no value that the flow does not get."""
     for fact, name in (("result", Scratch.VALUE), ("exception", Scratch.EXCEPTION)):
-        if fact in outcome:
+        if fact in outcome and (fact != "result" or is_value_wanted):
             with contextlib.suppress(OSError):
                 return (folder / name).read_bytes()
     return b""
