@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-IDLE_LOOKS_A_SECOND = 8.0  # of one kind, over all jobs of a process
+IDLE_LOOKS_A_SECOND = 6.0  # of one kind, over all jobs of a process; three lists of a bucket in all
 RESTLESS_WAKES_A_SECOND = 50.0  # where something has happened that may be about any of them
 
 
