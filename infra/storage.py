@@ -7,7 +7,6 @@ Writes are atomic: a reader sees the old bytes or the new ones, never a part.
 from __future__ import annotations
 
 import hashlib
-import importlib
 import os
 import shutil
 import zlib
@@ -18,6 +17,7 @@ from typing import Protocol, cast
 from prefect_tpu.infra.disk import BLOCK_BYTES, disk_refusal, opened, replacing, sync, written_beside
 from prefect_tpu.infra.errors import PlatformError, UsageError
 from prefect_tpu.infra.layout import TEMPORARY
+from prefect_tpu.infra.loading import load
 
 BUCKET = "gs://"  # how the URLs of buckets begin
 AT_ONCE = 8  # requests to a bucket of one call of ours that go side by side
@@ -268,7 +268,7 @@ def _open(url: str, who_knows_buckets: str) -> Storage:
     if "\0" in url or not is_text(url):
         raise UsageError(f"Output {url!r} is not the name of a folder: give one in UTF-8.")
     if url.startswith(BUCKET):
-        return cast(Storage, importlib.import_module(who_knows_buckets).open_bucket(url))
+        return cast(Storage, load(who_knows_buckets).open_bucket(url))
     if "://" in url and not url.startswith("file://"):
         raise UsageError(f"Output {url!r} is not supported: give a folder of this machine, or gs://bucket/folder.")
     return LocalStorage(url.removeprefix("file://"))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 from collections.abc import Iterable
 from typing import cast
 
 from prefect_tpu.infra.backends.base import Backend
 from prefect_tpu.infra.errors import UsageError
+from prefect_tpu.infra.loading import load
 
 _KNOWN = {
     "local": "prefect_tpu.infra.backends.local:LocalBackend",
@@ -30,7 +30,7 @@ def open_backend(name: str) -> Backend:
         module, _, factory = _KNOWN[name].partition(":")
     except KeyError:
         raise UsageError(f"Backend {name!r} is not known: choose {_listed(_KNOWN)}.") from None
-    return cast(Backend, getattr(importlib.import_module(module), factory)())
+    return cast(Backend, getattr(load(module), factory)())
 
 
 def _listed(known: Iterable[str]) -> str:

@@ -18,6 +18,7 @@ from prefect_tpu.infra.gcp.clusters import ClusterName
 from prefect_tpu.infra.gcp.errors import Conflict, NotFound
 from prefect_tpu.infra.gcp.resources import ACCESS_REVIEWS, Resource, Selection, resource_of
 from prefect_tpu.infra.gcp.sharing import shared
+from prefect_tpu.infra.loading import load
 
 if TYPE_CHECKING:
     from prefect_tpu.infra.gcp.connection import Connection
@@ -56,6 +57,7 @@ class Kubernetes:
 
     async def _connect(self) -> Connection:
         # The Kubernetes library takes half a second to load; whoever only asks what would be sent must not pay for it.
+        load("prefect_tpu.infra.gcp.connection")
         from prefect_tpu.infra.gcp.access import find_access
         from prefect_tpu.infra.gcp.connection import Connection
         from prefect_tpu.infra.gcp.patience import Patience
