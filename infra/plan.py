@@ -13,6 +13,8 @@ from typing import Any
 from prefect_tpu.infra import contract, layout
 from prefect_tpu.infra.job import Program
 
+_OF_FLOWS = ("regions", "region")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestorePoint:
@@ -87,7 +89,9 @@ class HostPlan:
     region: str | None = None
 
     def to_json(self) -> bytes:
-        return contract.write_json(asdict(self))
+        """Of what is no flow as it ever was: objects in a cluster are known by the hash of their plan."""
+        data = asdict(self)
+        return contract.write_json({key: value for key, value in data.items() if key not in _OF_FLOWS or value})
 
     @property
     def mark(self) -> str:

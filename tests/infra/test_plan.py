@@ -33,6 +33,12 @@ def test_a_plan_survives_json(make_plan: MakePlan) -> None:
         assert HostPlan.from_json(plan.to_json()).to_json() == plan.to_json()
 
 
+def test_what_is_of_flows_alone_stands_in_no_other_plan(make_plan: MakePlan) -> None:
+    assert not {"regions", "region"} & set(json.loads(make_plan().to_json()))
+    flow = make_plan(regions="10.0.0.1:8490", region="fit-1")
+    assert HostPlan.from_json(flow.to_json()) == flow
+
+
 def test_one_more_field_of_a_later_release_is_no_obstacle(make_plan: MakePlan) -> None:
     raw = json.dumps({**json.loads(full(make_plan).to_json()), "colour": "blue"})
     assert HostPlan.from_json(raw) == full(make_plan)
