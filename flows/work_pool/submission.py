@@ -160,13 +160,15 @@ async def submit(
     """
     storage = open_storage(submission.folder)
     await anyio.to_thread.run_sync(write_asked_by, storage, asker, abandon_on_cancel=True)
-    await keep_secret(storage, submission.job, {**submission.secret, Env.REGION_KEY: secrets.token_hex(32)})
+    kept = {**submission.secret, Env.REGION_KEY: secrets.token_hex(32)}
+    await keep_secret(storage, submission.job, kept)
     if await anyio.to_thread.run_sync(_is_written, storage, submission.job, abandon_on_cancel=True):
         return
     async with holds(submission.folder) as held:
         if held is None:
             raise NotNow("Another process is ending the job of an earlier start of the run.")
         if await is_wanted():
+            await keep_secret(held, submission.job, kept)  # who cleared up after the old end may just have removed it
             await anyio.to_thread.run_sync(history.begin_round, held, submission.job)
 
 

@@ -188,6 +188,18 @@ def test_one_that_has_its_end_goes_on_with_the_settings_of_now(asked: Submission
     assert (job := history.read_job(storage)) and job.max_preemptions == 2
 
 
+def test_what_is_cleared_up_after_an_end_while_it_is_begun_again_is_kept_anew(asked: Submission) -> None:
+    @asynccontextmanager
+    async def cleared(folder: str) -> AsyncIterator[Storage | None]:
+        storage = open_storage(folder)
+        storage.delete(layout.SECRETS)
+        yield storage
+
+    with_token = replace(asked, secret={"TOKEN": KEY})
+    end(hand_in(with_token), "failed")
+    assert KEY.encode() in (hand_in(with_token, holds=cleared).get(layout.SECRETS) or b"")
+
+
 def test_one_that_has_its_end_stays_so_where_its_run_was_begun_elsewhere(asked: Submission) -> None:
     end(hand_in(asked), "succeeded")
     assert history.read_result(hand_in(asked, is_wanted=unwanted)) is not None
