@@ -46,7 +46,16 @@ async def _reap(output: str) -> int:
     ended = 0
     with anyio.move_on_after(LONGEST_SECONDS):
         for found in await reaping.find(output):
-            await found.end()
-            log.info("Ended %s: %s.", found.what, found.why)
-            ended += 1
+            ended += await _end(found)
     return ended
+
+
+async def _end(found: reaping.Finding) -> bool:
+    """Whether it has gone; one refusal must not keep the rest alive."""
+    try:
+        await found.end()
+    except (PrefectTpuError, OSError) as exc:
+        log.warning("%s cannot be ended: %s", found.what, exc)
+        return False
+    log.info("Ended %s: %s.", found.what, found.why)
+    return True
