@@ -56,4 +56,6 @@ class Naming:
                 case.named, case.named_at = wanted.name, time.monotonic()
                 await hands.transitions.name(case.id, wanted.name, wanted.message)
         except httpx.HTTPError as exc:
-            log.info("Flow run %s is not called %s: %s", case.id, wanted.name, exc)
+            log.info("Flow run %s is not called %s yet: %s", case.id, wanted.name, exc)
+            case.named = ""
+            self.is_due(case)
