@@ -65,9 +65,8 @@ class Hands:
         read first and then the run: what the engine said last before its slice went is then seen.
         """
         read = await self._read(case)
-        if isinstance(decide(self._facts(case, case.run), read.facts), Leave | Wait):
-            action: Action = decide(self._facts(case, case.run), read.facts)
-        else:
+        action: Action = decide(self._facts(case, case.run), read.facts)
+        if not isinstance(action, Leave | Wait):
             await self._look_at_run(case)
             action = decide(await self._counted(case, read), read.facts)
         match action:
@@ -78,8 +77,7 @@ class Hands:
             case Drive():
                 await self._drive(case, action, read)
             case Stop(reason=reason):
-                await anyio.to_thread.run_sync(history.ask_to_stop, self._storage(case), reason)
-                case.has_asked, case.due = True, 0.0
+                await self._stop(case, reason)
             case _:
                 await self._propose(case, action, read)
         return False
@@ -139,6 +137,13 @@ class Hands:
             if facts.type is None or facts.is_final:
                 await forget_secret(storage, read.job)
 
+    async def _stop(self, case: Case, reason: str) -> None:
+        """Whoever drives the job hears of it; a drive of ours at once."""
+        await anyio.to_thread.run_sync(history.ask_to_stop, self._storage(case), reason)
+        case.has_asked, case.due = True, 0.0
+        if (drive := self.fleet.drives.get(case.folder)) is not None:
+            drive.nudge()
+
     async def _drive(self, case: Case, action: Drive, read: JobRead) -> None:
         """The run is named first: one that is called so was driven since it was handed out."""
         if action.names and not await self._name_queued(case):
@@ -181,7 +186,8 @@ class Hands:
                 await self._make(case, action, storage)
 
     async def _make(self, case: Case, wanted: Proposal, storage: Storage | None) -> None:
-        if isinstance(wanted, Crash) and storage is not None and wanted.of:
+        if isinstance(wanted, Crash) and storage is not None and wanted.of > case.told:
+            case.told = wanted.of  # also where the server does not take the state now: the log is not filled with it
             outcome = await anyio.to_thread.run_sync(history.read_outcome, storage, wanted.of)
             await crash_logs.tell(self.log_of(case), storage, wanted.of, outcome.failure if outcome else None)
         is_made = await self.transitions.make(case.id, wanted)

@@ -28,6 +28,7 @@ class Case:
     is_busy: something is being done about it; is_missed: it changed meanwhile.
     errors: how often in a row nothing could be done about it; breaks: how often its drive broke.
     has_asked: the job was asked to stop.
+    told: the newest attempt whose end was told in the run's log.
     voice: of the drive.
     named: what it is called as a pending run, as far as this process said it; named_at: when.
     """
@@ -42,6 +43,7 @@ class Case:
     errors: int = 0
     breaks: int = 0
     has_asked: bool = False
+    told: int = 0
     reader: JobReader | None = None
     voice: Voice | None = None
     named: str = ""
@@ -86,6 +88,11 @@ class Cases:
         if case is None or case.folder != folder:
             case = self.open[run] = Case(id=run, folder=folder)
         return case
+
+    def folder_of(self, run: UUID) -> str:
+        """Of its job, as far as is known."""
+        case = self.open.get(run)
+        return case.folder if case is not None else ""
 
     def close(self, case: Case) -> None:
         """Nothing is left to be done, unless the run changes."""

@@ -30,7 +30,7 @@ from prefect_tpu.infra.launcher.fleet import Drive, Ended, Fleet
 from prefect_tpu.infra.launcher.lease import Pulse, driver_of
 from prefect_tpu.infra.launcher.news import News
 from prefect_tpu.infra.state import JobState
-from prefect_tpu.infra.storage import Storage, open_storage
+from prefect_tpu.infra.storage import Storage, local_folder, open_storage
 
 log = logging.getLogger(__name__)
 UNWANTED = (StateType.CANCELLING, StateType.CANCELLED)
@@ -88,6 +88,18 @@ class Orphans:
         elif (drive := await self._look_at(found.folder)) is not None:
             tasks.start_soon(self._see_off, drive)
 
+    async def end_stray(self, folder: str, other: str) -> None:
+        """A job of a pool whose run has the `other` since, by other settings: two would play the same run.
+
+        Nothing happens where the other cannot be seen from here, for both may be one folder, by two names.
+        """
+        storage = open_storage(folder)
+        if not await anyio.to_thread.run_sync(_is_another, storage, other):
+            return
+        log.info("Job %s is ended: its flow run has another one, %s.", folder, other)
+        await anyio.to_thread.run_sync(history.ask_to_stop, storage, "its flow run has another job now")
+        self.fleet.start(folder, _tell).nudge()
+
     async def _look_at(self, folder: str) -> Drive | None:
         """One that has no end; its drive, where one is begun."""
         storage = open_storage(folder)
@@ -97,7 +109,7 @@ class Orphans:
         if folder in self.fleet.drives or not is_abandoned(found):
             return None
         log.info("Nobody drives job %s any more, so this worker does.", folder)
-        if asker is not None and run is StateType.RUNNING:
+        if asker is not None and run in (StateType.RUNNING, None):
             note = contract.write_json(asdict(asker))
             await anyio.to_thread.run_sync(storage.put, layout.ORPHANED, note)
         if run in UNWANTED:
@@ -123,7 +135,9 @@ class Orphans:
             return
         if asker is None or asker.flow_run == note:
             seen = await self.runs.read(UUID(note))
-            if seen is not None and seen.state is not None and seen.state.type in (StateType.RUNNING, *UNWANTED[:1]):
+            if seen is None:  # of another server, whose workers are to find the note, or deleted
+                return
+            if seen.state is not None and seen.state.type in (StateType.RUNNING, *UNWANTED[:1]):
                 is_cancelled = seen.state.type is StateType.CANCELLING
                 await self.transitions.move(UUID(note), Cancelled() if is_cancelled else state_of(result))
         await anyio.to_thread.run_sync(storage.delete, layout.ORPHANED)
@@ -143,6 +157,15 @@ class Orphans:
         return Orphan(
             was_driven=has_lease and not is_driven and can_tell, is_driven=is_driven, run=run, is_seen_twice=is_known
         )
+
+
+def _is_another(storage: Storage, other: str) -> bool:
+    """Whether a job lies in the `other` folder, and not the same one."""
+    second = open_storage(other)
+    if history.read_job(second) is None:
+        return False
+    here, there = local_folder(storage), local_folder(second)
+    return here is None or there is None or not here.samefile(there)
 
 
 def _noted(storage: Storage) -> str | None:

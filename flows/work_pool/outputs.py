@@ -54,6 +54,10 @@ class Outputs:
     def all(self) -> set[str]:
         return {self.default, *self.others} - {""}
 
+    def folder_of(self, job: str) -> str:
+        """Where a job would be that asked for no output of its own; empty where nobody knows."""
+        return job_folder(self.default, job) if self.default else ""
+
     def heard_of(self, folder: str) -> None:
         """A job lies there; it may have begun again."""
         self.over.discard(folder)

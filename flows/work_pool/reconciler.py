@@ -29,9 +29,8 @@ from prefect_tpu.flows.work_pool.slots import TICK_SECONDS, Slots
 from prefect_tpu.flows.work_pool.transitions import Transitions
 from prefect_tpu.infra.errors import PrefectTpuError
 from prefect_tpu.infra.job import name_from_run
-from prefect_tpu.infra.launcher.asked_by import read_asked_by
+from prefect_tpu.infra.launcher.asked_by import AskedBy, read_asked_by
 from prefect_tpu.infra.launcher.fleet import Broken, Drive, Fleet
-from prefect_tpu.infra.request import job_folder
 from prefect_tpu.infra.storage import open_storage
 
 log = logging.getLogger(__name__)
@@ -93,6 +92,8 @@ class Reconciler:
 
     def nudge(self, folder: str) -> None:
         """A job was just written down there, or is to stop."""
+        if (drive := self._fleet.drives.get(folder)) is not None:
+            drive.nudge()
         self._folders.add(folder)
         self._wake.set()
 
@@ -124,7 +125,7 @@ class Reconciler:
 
     async def _look(self) -> None:
         """All that the server tells of the pool's runs; between two such looks only what has changed."""
-        await self._take_in_folders()
+        self._take_in_folders()
         if time.monotonic() >= self._next_look:
             runs = await self._runs.at_work()
             await self._see(runs, {run.id for run in runs}, set(self._cases.open))
@@ -151,40 +152,43 @@ class Reconciler:
         pid = run.infrastructure_pid
         if pid is not None and not is_folder(pid):  # of a process of somebody else's
             return
-        folder = pid or self._guessed(run)
+        folder = pid or self._cases.folder_of(run.id) or self._outputs.folder_of(name_from_run(str(run.id)))
         if pid is not None:
             self._outputs.heard_of(pid)
         self._saw_state(self._cases.at(run.id, folder), run)
-
-    def _guessed(self, run: FlowRun) -> str:
-        """Where its job would be if it asked for no output of its own; empty where nobody knows."""
-        output = self._outputs.default
-        return job_folder(output, name_from_run(str(run.id))) if output else ""
 
     def _saw_state(self, case: Case, run: FlowRun | None) -> None:
         if case.saw(run, time.monotonic()):
             case.is_missed = case.is_busy
 
-    async def _take_in_folders(self) -> None:
-        """Jobs that somebody has just written down: whose are they?"""
+    def _take_in_folders(self) -> None:
+        """Jobs that somebody has just written down. An output that does not answer holds up no other run."""
+        assert self._tasks is not None, "set before anything is looked at"
         folders, self._folders = self._folders, set()
         for folder in folders:
-            try:
-                await self._take_in_folder(folder)
-            except (PrefectTpuError, httpx.HTTPError):
-                self._folders.add(folder)
-                raise
+            self._outputs.heard_of(folder)  # what cannot be read now is found by looking
+            self._tasks.start_soon(self._take_in_folder, folder)
 
     async def _take_in_folder(self, folder: str) -> None:
-        asker = await anyio.to_thread.run_sync(lambda: read_asked_by(open_storage(folder)))
-        if asker is None or asker.work_pool != str(self._pool.id):
+        """Whose is the job that was written down there?"""
+        try:
+            asker = await self._asker(folder)
+            if asker is None or asker.work_pool != str(self._pool.id):
+                return
+            run = UUID(asker.flow_run)
+            seen = await self._runs.read(run)
+        except (PrefectTpuError, httpx.HTTPError, ValueError) as exc:
+            log.info("Whose job %s is cannot be read now: %s", folder, exc)
             return
-        run = UUID(asker.flow_run)
-        self._outputs.heard_of(folder)
         self._cases.over.pop(run, None)
         case = self._cases.at(run, folder)
-        case.run = await self._runs.read(run)
+        self._saw_state(case, seen)
         case.due, case.is_missed = 0.0, case.is_busy
+        self._wake.set()
+
+    async def _asker(self, folder: str) -> AskedBy | None:
+        async with self._limiter:
+            return await anyio.to_thread.run_sync(lambda: read_asked_by(open_storage(folder)))
 
     def _attend(self) -> None:
         """Begin to act on all that is due."""
@@ -273,12 +277,21 @@ class Reconciler:
             self._unread.add(found.folder)
 
     async def _found(self, found: Found) -> None:
-        asker = await anyio.to_thread.run_sync(lambda: read_asked_by(open_storage(found.folder)))
+        asker = await self._asker(found.folder)
         if asker is None or asker.work_pool is None:
             assert self._tasks is not None, "set before anything is looked for"
             await self._orphans.see_to(found, self._tasks)
-        elif asker.work_pool == str(self._pool.id) and (run := UUID(asker.flow_run)) not in self._cases.open:
-            seen = await self._runs.read(run)
-            if seen is None or not self._cases.is_over(seen):
-                self._cases.at(run, found.folder).run = seen
-                self._wake.set()
+        elif asker.work_pool == str(self._pool.id):
+            await self._found_ours(UUID(asker.flow_run), found.folder)
+
+    async def _found_ours(self, run: UUID, folder: str) -> None:
+        if self._cases.folder_of(run) == folder:
+            return
+        seen = await self._runs.read(run)
+        other = seen.infrastructure_pid if seen is not None else None
+        if other is not None and other != folder and is_folder(other):
+            self._outputs.heard_of(other)
+            await self._orphans.end_stray(folder, other)
+        elif run not in self._cases.open and (seen is None or not self._cases.is_over(seen)):
+            self._saw_state(self._cases.at(run, folder), seen)
+            self._wake.set()

@@ -26,6 +26,7 @@ from prefect_tpu.infra.launcher import history
 from prefect_tpu.infra.launcher.asked_by import AskedBy, write_asked_by
 from prefect_tpu.infra.launcher.lease import Lease
 from prefect_tpu.infra.policy.failures import failure
+from prefect_tpu.infra.storage import LocalStorage
 
 pytestmark = [pytest.mark.prefect, pytest.mark.timeout(600)]
 Play = Callable[[Callable[[Scene], Awaitable[None]]], None]
@@ -202,6 +203,59 @@ def test_a_job_of_train_whose_driver_was_killed_is_brought_to_its_end_and_its_ru
             assert (await job.until_over()).state == "succeeded"
             assert "a worker brought it there" in ((await scene.until(run, "Completed")).message or "")
         await until(lambda: job.storage.get(layout.ORPHANED) is None, "the end of the note")
+
+    play(story)
+
+
+def test_a_job_of_another_server_s_run_keeps_the_note_by_which_that_run_is_told_its_end(play: Play) -> None:
+    async def story(scene: Scene) -> None:
+        run, other = await scene.run(), await scene.run()
+        job, later = await scene.job(run), await scene.job(other)
+        write_asked_by(job.storage, AskedBy(flow_run=str(UUID(int=1))))
+        assert Lease(job.storage, lambda: 0.0).take() is None
+        lease = job.storage.get(layout.LEASE)
+        assert lease is not None
+        job.storage.put(layout.LEASE, lease.replace(b'"born": ', b'"born": 1'))  # of a process that is no more
+        await scene.client.delete_flow_run(run.id)
+        async with scene.worker():
+            await job.until_attempt(1)
+            job.slices.show(ended(1))
+            await job.until_over()
+            await scene.say(other, Completed(), after="Starting")
+            later.slices.show(ended(1))
+            await later.until_over()
+        assert job.storage.get(layout.ORPHANED) is not None
+
+    play(story)
+
+
+def test_a_job_whose_run_has_another_one_since_is_stopped(play: Play) -> None:
+    async def story(scene: Scene) -> None:
+        run = await scene.run()
+        job = await scene.job(run)
+        moved = LocalStorage(scene.folder / "elsewhere" / job.storage.root.name)
+        async with scene.worker():
+            await scene.until(run, "Starting")
+        for name in (layout.JOB, layout.ASKED_BY):
+            moved.put(name, job.storage.get(name) or b"")
+        await scene.client.update_flow_run(run.id, infrastructure_pid=moved.url)
+        async with scene.worker():
+            assert (await job.until_over()).state == "stopped"
+            await scene.until(run, "Starting")
+        assert history.read_result(moved) is None and not history.is_stop_asked(moved)
+
+    play(story)
+
+
+def test_a_job_that_cannot_be_read_holds_up_no_other_run(play: Play) -> None:
+    async def story(scene: Scene) -> None:
+        damaged, run = await scene.run(), await scene.run()
+        unread, job = await scene.job(damaged), await scene.job(run)
+        unread.storage.put(layout.ASKED_BY, b"{")
+        async with scene.worker() as reconciler:
+            reconciler.nudge(unread.storage.url)
+            reconciler.nudge(job.storage.url)
+            await scene.until(run, "Starting")
 
     play(story)
 
