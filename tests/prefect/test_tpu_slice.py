@@ -26,7 +26,7 @@ from prefect_tpu.infra.launcher import history
 from prefect_tpu.infra.storage import LocalStorage
 
 pytestmark = [pytest.mark.prefect, pytest.mark.timeout(600)]
-PROGRAM = Path(__file__).parent / "decorated.py"
+PROGRAM = Path(__file__).parent / "decorated_calls.py"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,6 @@
 """Flows on slices as a person writes them, in one file, and what that person does with them.
 
-`python decorated.py WHAT FOLDER` does one thing and writes what came of it as JSON. Flows tell how far they are by
+`python decorated_calls.py WHAT FOLDER` does one thing and writes what came of it as JSON. Flows tell how far they are by
 files in the folder, and wait there for a sign.
 """
 
