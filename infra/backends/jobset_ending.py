@@ -12,6 +12,7 @@ from prefect_tpu.infra.backends import jobset_archive
 from prefect_tpu.infra.backends.jobset_plan import Target
 from prefect_tpu.infra.backends.jobset_reading import node_labels, read_node, read_pod
 from prefect_tpu.infra.backends.jobset_sending import is_ours
+from prefect_tpu.infra.backends.jobset_sources import pods_of
 from prefect_tpu.infra.errors import PlatformError
 from prefect_tpu.infra.gcp.errors import Forbidden
 from prefect_tpu.infra.gcp.kubernetes import Kubernetes
@@ -32,7 +33,7 @@ LARGEST_LOG_BYTES = 32 * 2**20
 
 async def forget(cluster: Kubernetes, target: Target) -> None:
     """Keep the logs that are nowhere else, delete the JobSet, and wait until no pod of it is left."""
-    pods = await _pods(cluster, target)
+    pods = await pods_of(cluster, target)
     jobset = await cluster.find(JOBSETS, target.name, target.namespace)
     unheard = await _unheard(cluster, pods, jobset)
     await _keep_logs(cluster, target, [pod for pod in pods if pod["metadata"]["uid"] not in unheard])
@@ -62,14 +63,10 @@ def _is_on_a_node(pod: Object) -> bool:
     return bool(pod["spec"].get("nodeName")) and not is_over
 
 
-async def _pods(cluster: Kubernetes, target: Target) -> tuple[Object, ...]:
-    return await cluster.list_all(Selection(resource=PODS, namespace=target.namespace, labels=target.selector))
-
-
 async def _end_pods(cluster: Kubernetes, target: Target, unheard: frozenset[str]) -> None:
     clock = asyncio.get_running_loop().time
     began, told, forced = clock(), set[str](), set[str]()
-    while pods := await _pods(cluster, target):
+    while pods := await pods_of(cluster, target):
         waited = clock() - began
         if waited > GIVE_UP_AFTER_SECONDS:
             names = ", ".join(pod["metadata"]["name"] for pod in pods)

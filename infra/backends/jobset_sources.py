@@ -101,6 +101,18 @@ async def sources_of(cluster: Kubernetes, target: Target) -> tuple[Sources, bool
     return await together.get(key, lambda: SharedSources.open(target.cluster, target.namespace)), True
 
 
+async def pods_of(cluster: Kubernetes, target: Target) -> tuple[Object, ...]:
+    """Those of an attempt that are there. Where its pods are watched with those of others, that none is left is asked.
+
+    Of each that the watch tells of, what is remembered of pods.
+    """
+    if shared() is not None:
+        sources, _ = await sources_of(cluster, target)
+        if sources.pods.is_known and (seen := tuple(sources.pods.of(target.selector).values())):
+            return seen
+    return await cluster.list_all(Selection(resource=PODS, namespace=target.namespace, labels=target.selector))
+
+
 class Around:
     """Who is on the nodes of a cluster: asked anew where the last answer is old, however many ask."""
 

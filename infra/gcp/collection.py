@@ -59,7 +59,7 @@ class Collection:
         self._cluster, self._selection, self._keys, self._keep = cluster, selection, keys, keep
         self._by_key: dict[str, dict[str, Object]] = {}
         self._readers: dict[str, list[Reader]] = {}
-        self._is_known = False
+        self.is_known = False  # all that there is was listed once
         self._error: Exception | None = None
         self._task = asyncio.create_task(self._watch())
 
@@ -80,7 +80,7 @@ class Collection:
             _tell(reader, reader.came, found)
         if self._error is not None:
             reader.broke(self._error)
-        elif self._is_known:
+        elif self.is_known:
             reader.known()
 
     def leave(self, reader: Reader, key: str = "") -> None:
@@ -110,8 +110,8 @@ class Collection:
                 reader.broke(exc)
 
     def _know(self) -> None:
-        if not self._is_known:
-            self._is_known = True
+        if not self.is_known:
+            self.is_known = True
             for reader in self._all_readers():
                 reader.known()
 
