@@ -21,27 +21,29 @@ from prefect_tpu.infra.gcp.sharing import shared
 Object = dict[str, Any]
 
 
-async def has(cluster: Kubernetes, archive: Object) -> bool:
-    """Whether the ConfigMap is there and stays, asked without its half a megabyte."""
-    metadata = archive["metadata"]
-    found = await cluster.find(CONFIG_MAPS, metadata["name"], metadata["namespace"], is_brief=True)
-    if found is None or "deletionTimestamp" in found["metadata"]:
-        return False
-    return other_owner(archive, found, ARCHIVE_IDENTITY) is None
+async def ensure(cluster: Kubernetes, archive: Object) -> None:
+    """Make the ConfigMap, or adopt what is there."""
+    await (await _owners(cluster, archive["metadata"]["namespace"], archive["metadata"]["name"])).ensure(
+        cluster, archive
+    )
 
 
 async def own(cluster: Kubernetes, archive: str, jobset: Object) -> bool:
     """Whether the ConfigMap is there and the JobSet an owner of it."""
     metadata = jobset["metadata"]
     owner = {"apiVersion": JOBSETS.api_version, "kind": JOBSETS.kind, "name": metadata["name"], "uid": metadata["uid"]}
-    owners = Owners(metadata["namespace"], archive)
-    if (together := shared()) is not None:
+    return await (await _owners(cluster, metadata["namespace"], archive)).add(cluster, owner)
 
-        async def make() -> Owners:
-            return owners
 
-        owners = await together.get(("owners", str(cluster.name), metadata["namespace"], archive), make)
-    return await owners.add(cluster, owner)
+async def _owners(cluster: Kubernetes, namespace: str, archive: str) -> Owners:
+    """Of one ConfigMap, shared by whatever this process does with it."""
+    if (together := shared()) is None:
+        return Owners(namespace, archive)
+
+    async def make() -> Owners:
+        return Owners(namespace, archive)
+
+    return await together.get(("owners", str(cluster.name), namespace, archive), make)
 
 
 async def own_all(cluster: Kubernetes, jobset: Object) -> None:
@@ -67,9 +69,18 @@ class Owners:
         self._waiting: dict[str, Object] = {}  # by uid
         self._answers: dict[str, bool | Exception] = {}
         self._lock = asyncio.Lock()
+        self._is_there = False  # as far as is known: it is as long as somebody owns it
 
     async def close(self) -> None:
         """Nothing is open."""
+
+    async def ensure(self, cluster: Kubernetes, archive: Object) -> None:
+        """Once for all who come: whoever cannot own it then asks for it anew."""
+        async with self._lock:
+            if not self._is_there:
+                if not await _has(cluster, archive):
+                    await cluster.create_or_adopt(archive, ARCHIVE_IDENTITY)
+                self._is_there = True
 
     async def add(self, cluster: Kubernetes, owner: Object) -> bool:
         """Whether the ConfigMap is there, and has this owner among others."""
@@ -93,6 +104,7 @@ class Owners:
             answer = await self._patch(cluster, list(asked.values()))
         except Exception as exc:
             answer = exc
+        self._is_there = answer is True
         for uid in asked:
             del self._waiting[uid]
             self._answers[uid] = answer
@@ -106,3 +118,12 @@ class Owners:
         except NotFound:
             return False
         return "deletionTimestamp" not in found["metadata"]
+
+
+async def _has(cluster: Kubernetes, archive: Object) -> bool:
+    """Whether the ConfigMap is there and stays, asked without its half a megabyte."""
+    metadata = archive["metadata"]
+    found = await cluster.find(CONFIG_MAPS, metadata["name"], metadata["namespace"], is_brief=True)
+    if found is None or "deletionTimestamp" in found["metadata"]:
+        return False
+    return other_owner(archive, found, ARCHIVE_IDENTITY) is None

@@ -18,7 +18,7 @@ from prefect_tpu.infra.gcp import errors
 from prefect_tpu.infra.gcp.adoption import other_owner
 from prefect_tpu.infra.gcp.errors import Conflict, NotFound
 from prefect_tpu.infra.gcp.kubernetes import Kubernetes
-from prefect_tpu.infra.gcp.ownership import ARCHIVE_IDENTITY, IDENTITY, MANAGED_BY, OURS, OUTPUT, PLAN, TOLD_TO_STOP
+from prefect_tpu.infra.gcp.ownership import IDENTITY, MANAGED_BY, OURS, OUTPUT, PLAN, TOLD_TO_STOP
 from prefect_tpu.infra.gcp.resources import JOBSETS, WORKLOADS, Selection
 from prefect_tpu.infra.state import WaitFor, Waiting
 
@@ -66,13 +66,12 @@ async def _of_another(cluster: Kubernetes, jobset: Object) -> Refused | None:
 async def send(cluster: Kubernetes, objects: Sequence[Object]) -> None:
     """Create the ConfigMap and then the JobSet, or adopt what is there."""
     archive, jobset = objects
-    if not await jobset_archive.has(cluster, archive):
-        await cluster.create_or_adopt(archive, ARCHIVE_IDENTITY)
+    await jobset_archive.ensure(cluster, archive)
     made = await cluster.create_or_adopt(jobset, IDENTITY)
     for _ in range(OWNING_TRIES):
         if await jobset_archive.own(cluster, archive["metadata"]["name"], made):
             return
-        await cluster.create_or_adopt(archive, ARCHIVE_IDENTITY)
+        await jobset_archive.ensure(cluster, archive)
     name = archive["metadata"]["name"]
     raise PlatformError(f"ConfigMap {name!r} is deleted as often as it is made: see who deletes it, and run again.")
 

@@ -7,6 +7,7 @@ failed stays as evidence, and another attempt is another JobSet.
 from __future__ import annotations
 
 import base64
+from functools import cache
 from typing import Any
 
 from prefect_tpu.infra import layout
@@ -34,7 +35,7 @@ def config_map(archive: bytes, namespace: str) -> dict[str, Any]:
             "labels": ownership.archive_labels(archive),
         },
         "immutable": True,
-        "binaryData": {names.ARCHIVE_FILE: base64.b64encode(archive).decode()},
+        "binaryData": {names.ARCHIVE_FILE: _encoded(archive)},
     }
 
 
@@ -58,6 +59,12 @@ def jobset(plan: PodPlan, archive_name: str) -> dict[str, Any]:
             ],
         },
     }
+
+
+@cache
+def _encoded(archive: bytes) -> str:
+    """Half a megabyte, which all jobs of a process have in common."""
+    return base64.b64encode(archive).decode()
 
 
 def _labels(plan: PodPlan) -> dict[str, str]:

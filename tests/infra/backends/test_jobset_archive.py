@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from prefect_tpu.infra.backends.jobset_archive import own
+from prefect_tpu.infra.backends.jobset_archive import ensure, own
 from prefect_tpu.infra.gcp.errors import Forbidden
 from prefect_tpu.infra.gcp.kubernetes import Kubernetes
 from prefect_tpu.infra.gcp.sharing import Shared
@@ -50,6 +50,23 @@ async def test_those_that_come_meanwhile_share_a_request(server: Any, cluster: K
     assert await together(cluster, *range(20)) == [True] * 20
     assert sorted(sum(asked.owners, [])) == sorted(f"u{number}" for number in range(20))
     assert len(asked.owners) <= 2
+
+
+async def test_those_that_begin_at_once_make_it_once_and_again_where_it_is_gone(
+    server: Any, cluster: Kubernetes
+) -> None:
+    archive = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "archive", "namespace": "research"}}
+    missing = {"name": "archive", "kind": "configmaps"}
+    gone = server.status(404, "NotFound", 'configmaps "archive" not found', missing)
+    server.on("GET", PATH, gone)
+    server.on("POST", "/api/v1/namespaces/research/configmaps", server.json(archive, 201))
+    server.on("PATCH", PATH, gone)
+    with Shared().used():
+        await asyncio.gather(*(ensure(cluster, archive) for _ in range(20)))
+        assert len(server.asked("POST", "/configmaps")) == len(server.asked("GET", PATH)) == 1
+        assert await own(cluster, "archive", jobset(1)) is False
+        await ensure(cluster, archive)
+        assert len(server.asked("POST", "/configmaps")) == 2
 
 
 async def test_each_alone_asks_for_itself(server: Any, cluster: Kubernetes) -> None:
