@@ -6,12 +6,13 @@ What an engine would say of its run, the test says.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
 
 import anyio
 import pytest
-from pool_in_process import Job, Scene, ended, new_scene, taken, until
+from pool_in_process import Job, Scene, Slices, ended, new_scene, taken, until
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import FlowRun
 from prefect.settings import PREFECT_API_URL, temporary_settings
@@ -236,8 +237,11 @@ def test_a_job_whose_run_has_another_one_since_is_stopped(play: Play) -> None:
         moved = LocalStorage(scene.folder / "elsewhere" / job.storage.root.name)
         async with scene.worker():
             await scene.until(run, "Starting")
-        for name in (layout.JOB, layout.ASKED_BY):
-            moved.put(name, job.storage.get(name) or b"")
+        written = history.read_job(job.storage)
+        assert written is not None
+        scene.slices["elsewhere"] = Slices()
+        moved.put(layout.JOB, replace(written, backend="elsewhere").to_json())
+        moved.put(layout.ASKED_BY, job.storage.get(layout.ASKED_BY) or b"")
         await scene.client.update_flow_run(run.id, infrastructure_pid=moved.url)
         async with scene.worker():
             assert (await job.until_over()).state == "stopped"
