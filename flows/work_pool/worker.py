@@ -87,6 +87,20 @@ class TpuSliceWorker(BaseWorker[TpuSliceConfiguration, TpuSliceVariables, TpuSli
             raise RuntimeError("The worker is not set up: use it as an asynchronous context manager.")
         return self._crew
 
+    async def _submit_run(self, flow_run: FlowRun) -> None:
+        """As Prefect's workers do, but a server that refuses meanwhile ends no worker.
+
+        The pool hands the run out again; where it is pending by then, the reconciler gives it back to the pool first.
+        """
+        try:
+            await super()._submit_run(flow_run)
+        except httpx.HTTPError as exc:
+            self._logger.warning("Flow run %s could not be taken up yet: %s", flow_run.id, exc)
+            self._release_limit_slot(flow_run.id)
+            self._submitting_flow_run_ids.discard(flow_run.id)
+            if self._cancelling_observer is not None:
+                self._cancelling_observer.remove_in_flight_flow_run_id(flow_run.id)
+
     async def run(
         self,
         flow_run: FlowRun,
