@@ -24,7 +24,7 @@ from prefect_tpu.infra.errors import PlatformError
 FILE = "host.pyz"
 LARGEST_BYTES = 700 * 1024  # it travels in a ConfigMap, which holds 1 MiB
 _PACKAGE = "prefect_tpu"
-# Whole rooms and modules, and what these import as they are loaded; `resolve`, `run` and `every_host` are names of the face.
+# Whole rooms and modules, and what these import as they are loaded; the face names `resolve`, `run` and `every_host`.
 _ROOTS = ("infra", "infra.host", "infra.training", "infra.accelerators", "flows", "flows.every_host", "flows.run")
 _ROOMS = ("infra.host", "infra.training")
 _lock = threading.Lock()  # each driver has a thread, and Python 3.11 cannot parse in two at once (CPython issue 106905)

@@ -1,7 +1,7 @@
 """Flows on slices as a person writes them, in one file, and what that person does with them.
 
-`python decorated_calls.py WHAT FOLDER` does one thing and writes what came of it as JSON. Flows tell how far they are by
-files in the folder, and wait there for a sign.
+`python decorated_calls.py WHAT FOLDER` does one thing and writes what came of it as JSON. Flows tell how far they are
+by files in the folder, and wait there for a sign.
 """
 
 from __future__ import annotations
