@@ -13,6 +13,7 @@ from prefect.client.schemas.objects import FlowRun, StateType
 from prefect.exceptions import InfrastructureNotAvailable, InfrastructureNotFound, ObjectNotFound
 from prefect.workers.base import BaseWorker, BaseWorkerResult
 
+from prefect_tpu.flows.work_pool.busy_server import busy_is_away
 from prefect_tpu.flows.work_pool.configuration import TpuSliceConfiguration
 from prefect_tpu.flows.work_pool.crew import Crew, at_work
 from prefect_tpu.flows.work_pool.taking_in import Desk
@@ -86,6 +87,16 @@ class TpuSliceWorker(BaseWorker[TpuSliceConfiguration, TpuSliceVariables, TpuSli
         if self._crew is None:
             raise RuntimeError("The worker is not set up: use it as an asynchronous context manager.")
         return self._crew
+
+    async def get_and_submit_flow_runs(self) -> list[FlowRun]:
+        """As Prefect's workers do, and a busy server does not end it."""
+        with busy_is_away():
+            return await super().get_and_submit_flow_runs()
+
+    async def sync_with_backend(self) -> None:
+        """As Prefect's workers do, and a busy server does not end it."""
+        with busy_is_away():
+            await super().sync_with_backend()
 
     async def _submit_run(self, flow_run: FlowRun) -> None:
         """As Prefect's workers do, but a server that refuses meanwhile ends no worker.
