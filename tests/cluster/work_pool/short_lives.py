@@ -27,14 +27,14 @@ LOOK_SECONDS = 0.1
 _ASKS = re.compile(r"/(filter|get_scheduled_flow_runs|heartbeat|count\w*|logs/?)$")  # by POST, and nothing changes
 # (server, whether what changes nothing counts too, the last one there is likely to be)
 KINDS = (
-    (PREFECT, False, 8),
-    (PREFECT, False, 20),
-    (PREFECT, True, 60),
-    (CLUSTER, False, 8),
-    (CLUSTER, True, 25),
-    (BUCKET, False, 20),
-    (BUCKET, False, 60),
-    ("", True, 250),
+    (PREFECT, False, 12),
+    (PREFECT, False, 40),
+    (PREFECT, True, 100),
+    (CLUSTER, False, 10),
+    (CLUSTER, True, 40),
+    (BUCKET, False, 30),
+    (BUCKET, False, 90),
+    ("", True, 400),
 )
 
 
