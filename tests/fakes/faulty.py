@@ -168,7 +168,7 @@ class _Handler(BaseHTTPRequestHandler):
         """To the server itself, over one connection per connection of the client."""
         headers = {name: value for name, value in self.headers.items() if name.lower() not in _HOP}
         for is_last in (False, True):
-            if self._upstream is None:
+            if self._upstream is None or self._is_closed(self._upstream):
                 self._upstream = self.server.connect()
             try:
                 self._upstream.request(self.command, self.path, body or None, headers)
@@ -179,6 +179,13 @@ class _Handler(BaseHTTPRequestHandler):
                 if is_last or self.command not in ("GET", "HEAD"):
                     raise
         raise AssertionError("one of two tries answers or raises")
+
+    def _is_closed(self, upstream: http.client.HTTPConnection) -> bool:
+        """Whether the server has left it, as it does when nothing was asked for long: it sends nothing else unasked."""
+        if upstream.sock is None or not select.select([upstream.sock], [], [], 0)[0]:
+            return False
+        upstream.close()
+        return True
 
     def _pass_on(self, answer: http.client.HTTPResponse, fault: Fault | None) -> None:
         has_none = answer.status in (204, 304)

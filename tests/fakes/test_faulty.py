@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 import pytest
 from faults import Asked, Fault, Faults, Kind, Moment, Traffic, google_says, kubernetes_says
@@ -17,6 +18,7 @@ from faulty import Faulty
 
 EVENTS = 5
 WATCH = "/pods?watch=1"
+LAST = "/last"  # after which the server leaves, and says nothing of it
 NOTHING = "/nothing"  # is answered by 204, which has no body and no word of its length
 
 
@@ -33,6 +35,11 @@ class Only:
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     heard: list[str]
+    left: threading.Semaphore  # released each time a connection is closed
+
+    def shutdown_request(self, request: Any) -> None:
+        super().shutdown_request(request)
+        self.left.release()
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -46,6 +53,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_response(204)
             self.end_headers()
             return
+        self.close_connection = self.path == LAST
         self.send_response(200)
         if "watch" not in self.path:
             self.send_header("Content-Length", "2")
@@ -67,7 +75,7 @@ class _Handler(BaseHTTPRequestHandler):
 @pytest.fixture
 def server() -> Iterator[_Server]:
     with _Server(("127.0.0.1", 0), _Handler) as server:
-        server.heard = []
+        server.heard, server.left = [], threading.Semaphore(0)
         thread = threading.Thread(target=server.serve_forever, args=(0.02,))
         thread.start()
         yield server
@@ -116,6 +124,17 @@ def test_an_answer_without_a_body_leaves_the_connection_as_it_was(server: _Serve
             assert (answer.status, answer.read()) == (status, b"" if status == 204 else b"{}")
         connection.close()
     assert server.heard == [NOTHING, "/pods", NOTHING]
+
+
+def test_a_connection_that_the_server_has_left_is_made_anew(server: _Server) -> None:
+    with a_way(server, None) as client:
+        connection = http.client.HTTPConnection("127.0.0.1", client.proxy.server_port, timeout=60)
+        for path in (LAST, LAST, "/pods"):
+            connection.request("POST", path, b"x")
+            assert connection.getresponse().read() == b"{}"
+            assert path != LAST or server.left.acquire(timeout=60)
+        connection.close()
+    assert server.heard == [LAST, LAST, "/pods"]
 
 
 @pytest.mark.parametrize("is_done", [False, True])
