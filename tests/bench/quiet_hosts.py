@@ -113,18 +113,22 @@ class QuietHosts:
         self._hands.submit(carefully)
 
 
-def add_nodes(api: Api, accelerator: str, count: int) -> None:
-    """So many slices, each in a pool of its own. Nobody waits for heartbeats of theirs."""
+def add_nodes(api: Api, accelerator: str, count: int, port: int) -> None:
+    """So many slices, each in a pool of its own. Nobody waits for heartbeats of theirs; port: of their logs."""
     nodes = [node for number in range(count) for node in slice_nodes(accelerator, f"scale-{number}")]
     with ThreadPoolExecutor(AT_ONCE) as hands:
-        list(hands.map(lambda node: _add(api, node), nodes))
+        list(hands.map(lambda node: _add(api, node, port), nodes))
 
 
-def _add(api: Api, node: Object) -> None:
-    ready = [_condition("Ready", True, reason="KubeletReady")]
-    api.post("/api/v1/nodes", {**node, "status": {**node["status"], "conditions": ready}})
+def _add(api: Api, node: Object, port: int) -> None:
+    ready = {
+        "conditions": [_condition("Ready", True, reason="KubeletReady")],
+        "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": port}},
+    }
+    api.post("/api/v1/nodes", {**node, "status": {**node["status"], **ready}})
     # What registers a node taints it until it has said that it is ready.
-    api.patch(f"/api/v1/nodes/{node['metadata']['name']}/status", {"status": {"conditions": ready}})
+    api.patch(f"/api/v1/nodes/{node['metadata']['name']}/status", {"status": ready})
 
 
 def _containers(pod: Object, state: Object) -> Object:

@@ -29,6 +29,7 @@ from cluster import Cluster  # noqa: E402
 from control_plane import ControlPlane, Object, build, quick_folder  # noqa: E402
 from control_plane.programs import Pace  # noqa: E402
 from faults import Traffic  # noqa: E402
+from kubelet.server import LogServer  # noqa: E402
 from postgres_server import running_postgres  # noqa: E402
 from prefect_server import running, running_server, wait_for  # noqa: E402
 from prefect_way import way_to  # noqa: E402
@@ -182,9 +183,12 @@ def stage(folder: Path, slices: int) -> Iterator[tuple[Stage, Traffic, str]]:
         running_postgres(folder) as database,
         running_server(folder, {}, database=database) as server,
         way_to(server, traffic) as way,
+        ExitStack() as ending,
     ):
+        logs = LogServer(plane.site.serving, lambda asked: iter(()))  # nothing was written in any pod
+        ending.callback(logs.stop)
         cluster = Cluster(plane=plane, kubelet=None)  # type: ignore[arg-type]  # nothing runs on its nodes
-        add_nodes(plane.api, ACCELERATOR, slices)
+        add_nodes(plane.api, ACCELERATOR, slices, logs.port)
         yield Stage(cluster=cluster, server=server, gcs=gcs, folder=folder, way=way.url), traffic, database
 
 
