@@ -186,11 +186,11 @@ class Hands:
                 await self._make(case, action, storage)
 
     async def _make(self, case: Case, wanted: Proposal, storage: Storage | None) -> None:
+        is_made = await self.transitions.make(case.id, wanted)
         if isinstance(wanted, Crash) and storage is not None and wanted.of > case.told:
             case.told = wanted.of  # also where the server does not take the state now: the log is not filled with it
             outcome = await anyio.to_thread.run_sync(history.read_outcome, storage, wanted.of)
             await crash_logs.tell(self.log_of(case), storage, wanted.of, outcome.failure if outcome else None)
-        is_made = await self.transitions.make(case.id, wanted)
         if is_made and isinstance(wanted, Requeue) and wanted.of and case.run is not None:
             name = case.folder.rstrip("/").rpartition("/")[2]
             payload = {"seconds": round(wanted.seconds, 1), "said": wanted.message}
