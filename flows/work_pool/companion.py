@@ -6,10 +6,13 @@ It outlives the caller. Where workers serve the pool it is one of many: whoever 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import anyio
@@ -28,12 +31,16 @@ LOOK_SECONDS = 0.2
 MOST_LINES = 10  # of the log, in a message
 
 
-async def start_companion(work_pool: str, flow_run_id: UUID) -> psutil.Process | None:
+async def start_companion(
+    work_pool: str, flow_run_id: UUID, job_variables: Mapping[str, Any]
+) -> psutil.Process | None:
     """Start it, and return once the run is submitted; the process, unless it has ended already.
+
+    job_variables: of this submission.
 
     Raises `PlatformError`, with the end of its log, where it does not get so far.
     """
-    pid = await anyio.to_thread.run_sync(_start, work_pool, flow_run_id)
+    pid = await anyio.to_thread.run_sync(_start, work_pool, flow_run_id, json.dumps(dict(job_variables)))
     with contextlib.suppress(psutil.Error):
         return psutil.Process(pid)
     return None
@@ -59,7 +66,7 @@ def log_of(flow_run_id: UUID) -> Path:
     return data_folder(os.environ) / "companions" / f"{flow_run_id}.log"
 
 
-def _start(work_pool: str, flow_run_id: UUID) -> int:
+def _start(work_pool: str, flow_run_id: UUID, job_variables: str) -> int:
     log = log_of(flow_run_id)
     command = [sys.executable, "-P", "-m", MODULE, work_pool, str(flow_run_id)]
     try:
@@ -68,7 +75,7 @@ def _start(work_pool: str, flow_run_id: UUID) -> int:
             begins = file.tell()
             done = subprocess.run(
                 command,
-                stdin=subprocess.DEVNULL,
+                input=job_variables.encode(),
                 stdout=subprocess.PIPE,
                 stderr=file,
                 env=_environment(),

@@ -1,5 +1,6 @@
 """`python -m prefect_tpu.flows.work_pool.seeing_to POOL RUN`: submits a run and sees to it until its end.
 
+The job variables of this submission come in as JSON: the server changes none of a run that is retried.
 The process that was started leaves once the run is submitted, with the number of the child that goes on.
 """
 
@@ -7,11 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import json
 import logging
 import os
 import signal
 import socket
 import sys
+from typing import Any
 from uuid import UUID
 
 import anyio
@@ -35,11 +38,12 @@ FAILED = 1
 
 def main(work_pool: str, flow_run: str) -> int:
     """Returns the exit status; the log says the rest."""
+    job_variables = json.load(sys.stdin)
     submitted = _go_on_alone()
     for number in (signal.SIGHUP, signal.SIGINT):  # a terminal that closes or interrupts means others
         signal.signal(number, lambda number, frame: None)
     make_lasting()
-    anyio.run(_see_to, work_pool, UUID(flow_run), submitted)
+    anyio.run(_see_to, work_pool, UUID(flow_run), job_variables, submitted)
     return 0
 
 
@@ -56,13 +60,14 @@ def _go_on_alone() -> int:
     return submitted
 
 
-async def _see_to(work_pool: str, flow_run: UUID, submitted: int) -> None:
+async def _see_to(work_pool: str, flow_run: UUID, job_variables: dict[str, Any], submitted: int) -> None:
     """A worker that polls nothing, until the run is over; told to end, it lets go of it."""
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_end_when_told, tasks.cancel_scope)
         name = f"submitted-from-{socket.gethostname()}"  # one line in the pool's list of workers, however many runs
         async with TpuSliceWorker(work_pool_name=work_pool, name=name, create_pool_if_not_found=False) as worker:
-            await _submit(worker, await worker.client.read_flow_run(flow_run))
+            run = await worker.client.read_flow_run(flow_run)
+            await _submit(worker, run.model_copy(update={"job_variables": job_variables}))
             os.write(submitted, b"1")
             os.close(submitted)
             folder = await _over(worker, flow_run)

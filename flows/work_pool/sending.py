@@ -58,6 +58,18 @@ class Sending:
     command: list[str]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """A run that can be submitted.
+
+    job_variables: of this submission. The server knows those of the first one: it changes none of a run that belongs to
+        no deployment.
+    """
+
+    run: uuid.UUID
+    job_variables: dict[str, Any]
+
+
 async def pool_of(client: PrefectClient, name: str, job_variables: Mapping[str, Any]) -> WorkPool:
     """The pool of this name, which knows all these variables.
 
@@ -82,7 +94,7 @@ async def pool_of(client: PrefectClient, name: str, job_variables: Mapping[str, 
 
 async def send(
     client: PrefectClient, flow: SliceFlow[..., Any], parameters: dict[str, Any], again: FlowRun | None = None
-) -> FlowRun:
+) -> Sent:
     """A run that is pending, whose bundle lies where its hosts find it.
 
     again: the run that is to go on, in place of a new one.
@@ -97,16 +109,14 @@ async def send(
     sending = _sending(await steps_of(client, pool, settings), dict(leaving.launcher or {}))
     # Whichever machine's worker takes the run, its output is where its bundle lies.
     variables = {**flow.job_variables, "output": settings.output, "command": command_to_string(sending.command)}
-    run = await (
-        _made(client, pool, leaving, parameters, variables) if again is None else _again(client, again, variables)
-    )
+    run = await (_made(client, pool, leaving, parameters, variables) if again is None else _again(client, again))
     try:
         await _carry(leaving, run, sending)
     except Exception as exc:
         message = f"The flow could not be sent to its slice: {exc}"
         await client.set_flow_run_state(run.id, Failed(message=message), force=True)
         raise (PlatformError if isinstance(exc, RuntimeError | OSError) else UsageError)(message) from exc
-    return run
+    return Sent(run=run.id, job_variables=variables)
 
 
 async def _leaving(pool: WorkPool, settings: Settings, flow: SliceFlow[..., Any]) -> SliceFlow[..., Any]:
@@ -159,12 +169,11 @@ async def _made(
     )
 
 
-async def _again(client: PrefectClient, run: FlowRun, variables: dict[str, Any]) -> FlowRun:
+async def _again(client: PrefectClient, run: FlowRun) -> FlowRun:
     if run.state is None or not run.state.is_final():
         raise UsageError(
             f"Flow run {run.name!r} is {run.state_name}, not over: wait for its end or cancel it, then retry it."
         )
-    await client.update_flow_run(run.id, job_variables=variables)
     # A result that is kept would refuse it: whoever retries a completed run wants just that.
     await client.set_flow_run_state(run.id, Pending(message="Retried."), force=True)
     return await client.read_flow_run(run.id)

@@ -116,14 +116,14 @@ class SliceFlow(InfrastructureBoundFlow[P, R]):
         for future in wait_for or ():
             await anyio.to_thread.run_sync(future.wait)
         async with get_client() as client:
-            run = await send(client, self, parameters, again)
-        return SliceRun(run.id), await start_companion(self.work_pool, run.id)
+            sent = await send(client, self, parameters, again)
+        return SliceRun(sent.run), await start_companion(self.work_pool, sent.run, sent.job_variables)
 
     async def _leave_to_workers(self, parameters: dict[str, Any]) -> SliceRun[R]:
         async with get_client() as client:
-            run = await send(client, self, parameters)
-            await client.set_flow_run_state(run.id, Scheduled())
-        return SliceRun(run.id)
+            sent = await send(client, self, parameters)
+            await client.set_flow_run_state(sent.run, Scheduled())
+        return SliceRun(sent.run)
 
     async def _ended(self, run: SliceRun[R], companion: psutil.Process | None, *, return_state: bool) -> Any:
         try:

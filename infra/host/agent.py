@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -72,11 +73,12 @@ class Follower:
     """Any host but the leader."""
 
     def __init__(self, plan: HostPlan, host: int, scratch: Path, notice: Notice, channel: Channel) -> None:
-        self._notice, self._channel, self._turns = notice, channel, Turns()
+        self._notice, self._channel, self._turns, self._grace = notice, channel, Turns(), plan.grace
         self._region = RegionProcess(plan, host, scratch, self._heard_of_an_end)
         self._last: Part | None = None  # how the newest region ended here
         self._why: str | None = None  # what ended the attempt, once something has
         self._is_done = False  # the flow is over
+        self._saves_until: float | None = None  # after that a region that was left to its saving is cut
         self._outcome: dict[str, Any] = LEFT
 
     def follow(self) -> dict[str, Any]:
@@ -90,6 +92,8 @@ class Follower:
         if self._notice.is_given:
             self._region.tell()
         if self._region.is_running:  # it may be saving, also where the flow is over
+            if self._saves_until is not None and time.monotonic() > self._saves_until:
+                self._region.cut(though_told=True)
             return False
         if self._is_done:
             self._outcome = {"exit_code": ExitCode.DONE}
@@ -114,8 +118,16 @@ class Follower:
             case "lost":
                 self._end(str(message.facts["why"]))
             case "over":
-                self._region.cut()
-                self._is_done = True
+                self._flow_is_over(is_leaving=bool(message.facts.get("is_leaving")))
+
+    def _flow_is_over(self, *, is_leaving: bool) -> None:
+        """A leader that had to leave may be faster than this host's own notice: here too there may be much to save."""
+        self._is_done = True
+        if is_leaving:
+            self._region.tell()
+            self._saves_until = time.monotonic() + self._grace
+        else:
+            self._region.cut()
 
     def _end(self, why: str) -> None:
         if self._why is None:

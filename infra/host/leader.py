@@ -56,7 +56,7 @@ class Leader:
             self._flow.start()
             self._turns.run(self._is_over)
         for channel in self._hosts.values():
-            _send(channel, Message(kind="over"))
+            _send(channel, Message(kind="over", facts={"is_leaving": self._notice.is_given}))
         return self._lost if self._lost is not None else region_ends.ended(self._flow.returncode or 0)
 
     def _listening(self) -> socket.socket:
@@ -240,11 +240,15 @@ class Leader:
             self._away[host] = why
 
     def _drop(self, channel: Channel) -> None:
-        """Whoever asked for a region does not wait for it any more."""
+        """Whoever asked for a region does not wait for it any more.
+
+        A flow that was told to leave drops its region too, which may be saving: that one is told when the flow is over.
+        """
         for asked in [*self._waiting, *([self._running.asked] if self._running else [])]:
             if asked.channel is channel:
                 asked.is_dropped = True
-                if self._running is not None and asked is self._running.asked:
+                is_running = self._running is not None and asked is self._running.asked
+                if is_running and not self._notice.is_given:
                     self._cut(time.monotonic())
 
 

@@ -83,12 +83,12 @@ class RegionProcess:
             with contextlib.suppress(ProcessLookupError):
                 self._running.process.send_signal(signal.SIGTERM)
 
-    def cut(self) -> None:
+    def cut(self, *, though_told: bool = False) -> None:
         """End it at once, and all that it started; but for one that was told to leave, which may be saving.
 
-        That one ends within the grace of its host, whose runner sees to it.
+        That one ends within the grace of its host: its runner sees to it, or who told it cuts it `though_told`.
         """
-        if self._running is not None and not self._is_cut and not self._is_told:
+        if self._running is not None and not self._is_cut and (though_told or not self._is_told):
             self._is_cut = True
             _kill_group(self._running.process.pid)
 

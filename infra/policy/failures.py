@@ -174,7 +174,7 @@ def _host_is_gone(hosts: list[HostObservation]) -> _Cause:
     """A host without a record, or whose program was killed from outside."""
     for host in hosts:
         if host.record is None:
-            how = f"signal {host.signal}" if host.signal else host.reason or "no trace"
+            how = _signal_name(host.signal) if host.signal else host.reason or "no trace"
             return FailureKind.HOST_LOST, host.host, f"Host {host.host} is gone without a record ({how})."
         is_killed = host.record.program_signal is not None and not _is_crash(host.record) and not _is_stalled(host)
         if is_killed and not host.record.lost_peer:
@@ -274,7 +274,7 @@ def _describe(host: HostObservation) -> str:
     """One line of evidence per host."""
     record = host.record
     if record is None:
-        return f"host {host.host}: no record" + (f", signal {host.signal}" if host.signal else "")
+        return f"host {host.host}: no record" + (f", {_signal_name(host.signal)}" if host.signal else "")
     parts = [f"host {host.host}: exit {record.exit_code}"]
     if record.program_signal:
         parts.append(_signal_name(record.program_signal))

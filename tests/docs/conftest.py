@@ -15,7 +15,7 @@ from prefect_server import Server, running_server  # noqa: E402
 from reader import Reader  # noqa: E402
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture  # of each page its own: pages make things of the same names
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     with running_server(tmp_path_factory.mktemp("server")) as server:
         yield server

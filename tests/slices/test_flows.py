@@ -175,15 +175,18 @@ def test_a_notice_ends_region_and_flow(machine: Any, wait_until: Any) -> None:
     assert flow.text("notes") == "returned in 2\n"
 
 
-def test_a_host_that_saves_is_left_to_it_when_the_flow_is_over(machine: Any, wait_until: Any) -> None:
+@pytest.mark.parametrize("noticed", [(0, 1), (0,)], ids=["both noticed", "the leader alone"])
+def test_a_host_that_saves_is_left_to_it_when_the_flow_is_over(
+    machine: Any, wait_until: Any, noticed: tuple[int, ...]
+) -> None:
     flow = Flow(machine, "saves")
     driver = flow.drive()
     wait_until(lambda: flow.waits(1), "the region", PATIENCE)
-    for host in (0, 1):
+    for host in noticed:
         flow.runner(host).terminate()
     result = ended_in(driver)
     assert [attempt["outcome"] for attempt in result["attempts"]] == ["preempted", "succeeded"], result
-    assert flow.text("saved") == "all of it"
+    assert flow.text("saved") == "all of it", [result, *(flow.text(layout.log(1, host)) for host in (0, 1))]
 
 
 def test_regions_train_together_and_each_goes_on_from_its_own_checkpoint(machine: Any, wait_until: Any) -> None:

@@ -192,7 +192,7 @@ def test_every_kind_says_whether_to_try_again_and_what_to_do(kind: str, retryabl
 @pytest.mark.parametrize(
     ("hosts", "message"),
     [
-        ([gone(0, signal=9)], "Host 0 is gone without a record (signal 9)."),
+        ([gone(0, signal=9)], "Host 0 is gone without a record (SIGKILL)."),
         ([gone(0, reason="its runner process is gone")], "(its runner process is gone)"),
         ([gone(0)], "(no trace)"),
         ([by_signal(0, 9)], "The program of host 0 was killed by SIGKILL."),
@@ -230,7 +230,7 @@ def test_the_evidence_has_one_line_per_failed_host() -> None:
     found = classify(Observation(attempt=1, hosts=hosts))
     assert found is not None
     assert found.evidence == (
-        "host 1: exit 80, ValueError: first", "host 2: no record, signal 9", "host 3: exit 80, SIGSEGV",
+        "host 1: exit 80, ValueError: first", "host 2: no record, SIGKILL", "host 3: exit 80, SIGSEGV",
         "host 4: no record", "host 5: exit 81, SIGKILL, notice, killed by grace", "host 6: exit 80, ValueError",
     )  # fmt: skip
 
