@@ -31,9 +31,7 @@ LOOK_SECONDS = 0.2
 MOST_LINES = 10  # of the log, in a message
 
 
-async def start_companion(
-    work_pool: str, flow_run_id: UUID, job_variables: Mapping[str, Any]
-) -> psutil.Process | None:
+async def start_companion(work_pool: str, flow_run_id: UUID, job_variables: Mapping[str, Any]) -> psutil.Process | None:
     """Start it, and return once the run is submitted; the process, unless it has ended already.
 
     job_variables: of this submission.

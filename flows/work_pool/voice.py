@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from prefect_tpu.flows.work_pool.slice_events import SliceEvents
-from prefect_tpu.flows.work_pool.waiting_states import Named, has_begun, named
+from prefect_tpu.flows.work_pool.waiting_states import BEGUN, Named, has_begun, named
 from prefect_tpu.infra.launcher.news import News
 
 Log = logging.Logger | logging.LoggerAdapter[Any]
@@ -36,11 +36,13 @@ class Voice:
             self._log.info("attempt %d: %s", news.attempt, news.text) if news.attempt else self._log.info(news.text)
         self._events.hear(news)
         begun = has_begun(news)
+        wanted = named(news)
         if begun is not None and begun != self.has_begun:
-            self.has_begun = begun
-            self.wanted = None if begun else self.wanted
+            self.has_begun, wanted = begun, BEGUN if begun else None
+        elif self.has_begun:
+            wanted = None
         if news.ended is not None:
             self.has_begun, self.wanted = False, None
-        if not self.has_begun and (wanted := named(news)) is not None and wanted != self.wanted:
+        if wanted is not None and wanted != self.wanted:
             self.wanted = wanted
             self._changed()

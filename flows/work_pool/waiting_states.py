@@ -24,6 +24,9 @@ class Named:
     message: str
 
 
+BEGUN = Named(name=NAMES[WaitFor.START], message="The slice is there; the flow begins on its leader.")
+
+
 def named(news: News) -> Named | None:
     """What a pending run is called by this news; None where it says nothing of that."""
     if news.text is None or news.ended is not None:

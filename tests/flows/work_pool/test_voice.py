@@ -1,0 +1,50 @@
+"""What a run is called while its job's news come in; the log and the events are servers' matter."""
+
+from __future__ import annotations
+
+import logging
+from uuid import uuid4
+
+import pytest
+
+from prefect_tpu.flows.work_pool.slice_events import SliceEvents
+from prefect_tpu.flows.work_pool.voice import Voice
+from prefect_tpu.infra.launcher.news import News
+from prefect_tpu.infra.state import HostObservation, HostPhase, JobState, Observation, WaitFor
+
+WAITS = News(job="digits", state=JobState.QUEUED, attempt=1, text="waiting: no capacity", waits_for=WaitFor.SLICE)
+SENT = News(job="digits", state=JobState.STARTING, attempt=1, text="v6e-8: 2 hosts, from the beginning")
+
+
+def seen(phase: HostPhase) -> News:
+    hosts = (HostObservation(host=0, phase=phase), HostObservation(host=1, phase=HostPhase.PENDING))
+    return News(
+        job="digits", state=JobState.STARTING, attempt=1, observation=Observation(attempt=1, hosts=hosts)
+    )  # fmt: skip
+
+
+PENDING, BEGUN = seen(HostPhase.PENDING), seen(HostPhase.RUNNING)
+
+
+@pytest.mark.parametrize(
+    ("heard", "names"),
+    [
+        ([WAITS, SENT, PENDING, BEGUN], ["Provisioning", "Starting", "Starting"]),
+        ([BEGUN], ["Starting"]),  # of a job whose driver is new
+        ([BEGUN, WAITS, SENT], ["Starting"]),  # hosts that come later say nothing of the flow
+        ([BEGUN, PENDING, WAITS], ["Starting", "Provisioning"]),
+        ([BEGUN, BEGUN], ["Starting"]),
+    ],
+)
+def test_a_run_is_called_what_its_leader_waits_for(heard: list[News], names: list[str]) -> None:
+    called: list[str] = []
+    events = SliceEvents("digits", "/jobs/digits", [], emit=lambda **_: None)
+
+    def changed() -> None:
+        assert voice.wanted is not None
+        called.append(voice.wanted.name)
+
+    voice = Voice(events, logging.getLogger(str(uuid4())), lambda: True, changed)
+    for news in heard:
+        voice(news)
+    assert called == names
