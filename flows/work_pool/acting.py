@@ -34,9 +34,11 @@ from prefect_tpu.flows.work_pool.run_reading import Runs, run_facts
 from prefect_tpu.flows.work_pool.slice_events import Event, SliceEvents, related
 from prefect_tpu.flows.work_pool.transitions import QUEUED, Transitions
 from prefect_tpu.flows.work_pool.voice import Voice
+from prefect_tpu.infra.errors import Failure
 from prefect_tpu.infra.launcher import history
 from prefect_tpu.infra.launcher.fleet import Drive as FleetDrive
 from prefect_tpu.infra.launcher.fleet import Fleet
+from prefect_tpu.infra.launcher.handed_back import HandedBack
 from prefect_tpu.infra.storage import Storage
 
 log = logging.getLogger(__name__)
@@ -49,6 +51,7 @@ class Hands:
 
     started: hears of each drive that was begun.
     changed: hears that a run is to be called something else.
+    failed: hears that an attempt of a run's job has failed and another one may follow.
     """
 
     runs: Runs
@@ -57,6 +60,7 @@ class Hands:
     pool: WorkPool
     started: Callable[[Case, FleetDrive], None]
     changed: Callable[[Case], None]
+    failed: Callable[[Case], None]
 
     async def see_to(self, case: Case) -> bool:
         """Do what is due. Whether the case is closed.
@@ -153,7 +157,13 @@ class Hands:
         name = case.folder.rstrip("/").rpartition("/")[2]
         belongs_to = related(case.run, self.pool) if case.run is not None else []
         events = SliceEvents(name, case.folder, belongs_to)
-        case.voice = Voice(events, self.log_of(case), lambda: self.has_turn(case), lambda: self.changed(case))
+        case.voice = Voice(
+            events,
+            self.log_of(case),
+            has_turn=lambda: self.has_turn(case),
+            changed=lambda: self.changed(case),
+            failed=lambda: self.failed(case),
+        )
         case.due = time.monotonic() + CALM_SECONDS
         self.started(case, self.fleet.start(case.folder, case.voice, hands_back=True, after=action.after))
 
@@ -172,25 +182,28 @@ class Hands:
     async def _propose(self, case: Case, wanted: Proposal, read: JobRead) -> None:
         """Only whoever holds the job's lease moves its run; a run without a job is anybody's."""
         if read.facts.phase is not JobPhase.OPEN and read.facts.phase is not JobPhase.OVER:
-            await self._make(case, wanted, None)
+            await self._make(case, wanted)
             return
         async with self.fleet.hold(case.folder) as storage:
             if storage is None:
                 case.due = time.monotonic() + ANOTHER_SECONDS
                 return
-            read = await self._read_anew(case)
+            # Of a job that is driven here the drive knows more than is written: its hosts may still be being ended.
+            read = await (self._read(case) if self.has_turn(case) else self._read_anew(case))
             await self._look_at_run(case)
             action = decide(await self._counted(case, read), read.facts)
             case.due = 0.0
             if isinstance(action, Proposal):
-                await self._make(case, action, storage)
+                await self._make(case, action, storage, read.facts.due)
 
-    async def _make(self, case: Case, wanted: Proposal, storage: Storage | None) -> None:
+    async def _make(
+        self, case: Case, wanted: Proposal, storage: Storage | None = None, due: HandedBack | None = None
+    ) -> None:
         is_made = await self.transitions.make(case.id, wanted)
         if isinstance(wanted, Crash) and storage is not None and wanted.of > case.told:
             case.told = wanted.of  # also where the server does not take the state now: the log is not filled with it
-            outcome = await anyio.to_thread.run_sync(history.read_outcome, storage, wanted.of)
-            await crash_logs.tell(self.log_of(case), storage, wanted.of, outcome.failure if outcome else None)
+            cause = due.failure if due is not None else await _cause(storage, wanted.of)
+            await crash_logs.tell(self.log_of(case), storage, wanted.of, cause)
         if is_made and isinstance(wanted, Requeue) and wanted.of and case.run is not None:
             name = case.folder.rstrip("/").rpartition("/")[2]
             payload = {"seconds": round(wanted.seconds, 1), "said": wanted.message}
@@ -203,6 +216,11 @@ class Hands:
         if case.run is None:
             return logging.LoggerAdapter(log, {})
         return flow_run_logger(flow_run=case.run).getChild("slice")
+
+
+async def _cause(storage: Storage, attempt: int) -> Failure | None:
+    outcome = await anyio.to_thread.run_sync(history.read_outcome, storage, attempt)
+    return outcome.failure if outcome is not None else None
 
 
 def is_pending(run: FlowRun | None) -> bool:

@@ -67,8 +67,14 @@ class Case:
         if drive is None:
             return None
         driver = Driver.US if drive.is_driving else Driver.ANOTHER
-        has_live = self.voice.has_begun if self.voice is not None and drive.is_driving else True
-        return JobFacts(phase=JobPhase.OPEN, driver=driver, has_live=has_live, is_stop_asked=self.has_asked)
+        voice = self.voice if drive.is_driving else None
+        return JobFacts(
+            phase=JobPhase.OPEN,
+            driver=driver,
+            has_live=voice.has_begun if voice is not None else True,
+            is_stop_asked=self.has_asked,
+            due=voice.due if voice is not None else None,
+        )
 
 
 def _state(run: FlowRun | None) -> object:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from prefect.client.schemas.objects import StateType
 
+from prefect_tpu.flows.work_pool.facts import Driver as DrivenBy
 from prefect_tpu.flows.work_pool.facts import JobFacts, JobPhase, RunFacts
 from prefect_tpu.flows.work_pool.words import again, crashed
 from prefect_tpu.infra.launcher.handed_back import HandedBack
@@ -209,7 +210,7 @@ def _scheduled(run: RunFacts, job: JobFacts) -> Action:
 
 
 def _running(run: RunFacts, job: JobFacts) -> Action:
-    if job.due is None or job.is_driven:
+    if job.due is None or job.driver is DrivenBy.ANOTHER:  # whose word it is
         return _drive(run, job)
     if run.has_deployment:
         return Crash(message=crashed(job.due.failure), of=job.due.attempt)

@@ -74,7 +74,8 @@ class JobFacts:
 
     has_live: an attempt has hosts, or is about to.
     ended: the number of the newest attempt that has ended; 0 before the first.
-    due: the next attempt, where the last one failed and may be repeated.
+    due: the next attempt, where the last one failed and may be repeated; of a job that this process drives also while
+        that one is still being ended.
     end, failure: how the job ended.
     """
 

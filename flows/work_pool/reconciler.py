@@ -67,6 +67,7 @@ class Reconciler:
             pool=pool,
             started=self._started,
             changed=self._naming.is_due,
+            failed=self._is_due,
         )
         self._orphans = Orphans(fleet=fleet, runs=self._runs, transitions=transitions)
         self._wake = anyio.Event()
@@ -222,6 +223,10 @@ class Reconciler:
                 "Nothing could be done about flow run %s: %s. Tried again.", case.id, exc or "it took too long",
                 exc_info=None if is_known else exc,
             )  # fmt: skip
+
+    def _is_due(self, case: Case) -> None:
+        case.due, case.is_missed = 0.0, case.is_busy
+        self._wake.set()
 
     def _started(self, case: Case, drive: Drive) -> None:
         if drive not in self._watched:

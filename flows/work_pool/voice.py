@@ -8,6 +8,7 @@ from typing import Any
 
 from prefect_tpu.flows.work_pool.slice_events import SliceEvents
 from prefect_tpu.flows.work_pool.waiting_states import BEGUN, Named, has_begun, named
+from prefect_tpu.infra.launcher.handed_back import HandedBack
 from prefect_tpu.infra.launcher.news import News
 
 Log = logging.Logger | logging.LoggerAdapter[Any]
@@ -20,14 +21,22 @@ class Voice:
 
     wanted: what the run is to be called while it is pending; None where nothing new is to be said.
     has_begun: the leader of the live attempt has begun.
+    due: that attempt has failed, and another one may follow; its hosts may still be being ended.
     """
 
     def __init__(
-        self, events: SliceEvents, log: Log, has_turn: Callable[[], bool], changed: Callable[[], None]
+        self,
+        events: SliceEvents,
+        log: Log,
+        *,
+        has_turn: Callable[[], bool],
+        changed: Callable[[], None],
+        failed: Callable[[], None],
     ) -> None:
         self.wanted: Named | None = None
         self.has_begun = False
-        self._events, self._log, self._has_turn, self._changed = events, log, has_turn, changed
+        self.due: HandedBack | None = None
+        self._events, self._log, self._has_turn, self._changed, self._failed = events, log, has_turn, changed, failed
 
     def __call__(self, news: News) -> None:
         if not self._has_turn():
@@ -41,6 +50,9 @@ class Voice:
             self.has_begun, wanted = begun, BEGUN if begun else None
         elif self.has_begun:
             wanted = None
+        if news.due is not None:
+            self.due, self.wanted = news.due, None
+            self._failed()
         if news.ended is not None:
             self.has_begun, self.wanted = False, None
         if wanted is not None and wanted != self.wanted:

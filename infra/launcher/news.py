@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from prefect_tpu.infra.job import AttemptSummary
+from prefect_tpu.infra.launcher.handed_back import HandedBack
 from prefect_tpu.infra.launcher.wording import counted, end_in_words
 from prefect_tpu.infra.plan import HostPlan
 from prefect_tpu.infra.policy.capacity import CAPACITY
@@ -19,6 +20,7 @@ class News:
 
     text: for people. observation: with news of the hosts. ended: with the end of an attempt.
     waits_for: what keeps the hosts from starting, where `text` tells of that.
+    due: an attempt has failed and another one may follow; its hosts, or what they held, may still have to be ended.
     """
 
     job: str
@@ -28,6 +30,7 @@ class News:
     observation: Observation | None = None
     ended: AttemptSummary | None = None
     waits_for: WaitFor | None = None
+    due: HandedBack | None = None
 
 
 Listener = Callable[[News], None]
@@ -82,6 +85,10 @@ class Announcer:
             self.say(seen.attempt, "all hosts have met")
         self._tell(seen.attempt, observation=seen)
 
+    def fails(self, due: HandedBack) -> None:
+        """It is known how an attempt ends, before it has: ending what is left of it may take long."""
+        self._tell(due.attempt, due=due)
+
     def ended(self, summary: AttemptSummary) -> None:
         cause = summary.failure
         if cause is not None and cause.kind in CAPACITY:
@@ -101,6 +108,7 @@ class Announcer:
         observation: Observation | None = None,
         ended: AttemptSummary | None = None,
         waits_for: WaitFor | None = None,
+        due: HandedBack | None = None,
     ) -> None:
         if text is not None:
             self._heard.append(text)
@@ -113,5 +121,6 @@ class Announcer:
                 observation=observation,
                 ended=ended,
                 waits_for=waits_for,
+                due=due,
             )
         )

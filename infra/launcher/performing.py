@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import replace
 from functools import partial
 
 import anyio
@@ -18,6 +19,7 @@ from prefect_tpu.infra.backends import crowd
 from prefect_tpu.infra.backends.base import Attempt, Backend, Held
 from prefect_tpu.infra.backends.outages import OUTAGE_SECONDS, outlast
 from prefect_tpu.infra.contract import Event
+from prefect_tpu.infra.errors import Failure
 from prefect_tpu.infra.job import SliceJob
 from prefect_tpu.infra.launcher import checkpoints, history, summing_up
 from prefect_tpu.infra.launcher.actions import (
@@ -33,6 +35,7 @@ from prefect_tpu.infra.launcher.actions import (
     Watch,
 )
 from prefect_tpu.infra.launcher.following import Following, follow, look
+from prefect_tpu.infra.launcher.handed_back import handed_back
 from prefect_tpu.infra.launcher.holding import LOOK_SECONDS, Holding
 from prefect_tpu.infra.launcher.ledger import Ledger
 from prefect_tpu.infra.launcher.news import Announcer
@@ -260,6 +263,7 @@ class Performer:
             self.following = await follow(self._backend, handle, self._saw, self._tasks)
         following = self.following
         failure = await run_sync(history.judge, self.storage, following.seen.attempt, action.failure)
+        await self._tell_early(following.seen, failure)
         await following.end()
         await self.slice.waiting.settle(ended=True)
         summary = await run_sync(summing_up.of_attempt, self.storage, following.seen, failure)
@@ -271,6 +275,16 @@ class Performer:
             self._tell.move(JobEvent.RETRY_DUE)
         self._tell.ended(summary)
         await self._prune()
+
+    async def _tell_early(self, seen: Observation, cause: Failure | None) -> None:
+        """That another attempt is due is news for whoever moves a run, though the hosts of this one are still ended."""
+        if cause is None:
+            return
+        summary = await run_sync(summing_up.of_attempt, self.storage, seen, cause)
+        written = await self.look()
+        as_ended = replace(written, outcomes={**written.outcomes, summary.number: summary})
+        if (due := handed_back(self.job, as_ended, time.time())) is not None:
+            self._tell.fails(due)
 
     async def _back_off(self, action: BackOff) -> None:
         if (last := await self.number(action)) != self._backed_off_after:  # once, not at each look

@@ -57,11 +57,15 @@ def taken(attempt: int) -> Observation:
 
 
 class Slices(Scripted):
-    """Those of one job. Its script may be written while it is played; hosts that are told to leave do."""
+    """Those of one job. Its script may be written while it is played; hosts that are told to leave do.
+
+    are_stubborn: what is to be ended stays until they are not.
+    """
 
     look_seconds = LOOK_SECONDS
 
     def __init__(self) -> None:
+        self.are_stubborn = False
         self.script: dict[int, list[Observation]] = {}
         super().__init__(self.script)
 
@@ -80,6 +84,11 @@ class Slices(Scripted):
     async def stop(self, handle: Handle) -> None:
         await super().stop(handle)
         self.show(ended(handle["attempt"], exit_code=81))
+
+    async def forget(self, handle: Handle) -> None:
+        while self.are_stubborn:
+            await anyio.sleep(LOOK_SECONDS)
+        await super().forget(handle)
 
 
 @flow

@@ -80,6 +80,28 @@ def test_a_run_whose_slice_is_lost_crashes_is_handed_out_again_and_goes_on(play:
     play(story)
 
 
+def test_a_lost_slice_is_told_while_what_is_left_of_it_is_still_ended(play: Play) -> None:
+    async def story(scene: Scene) -> None:
+        async with scene.worker() as reconciler:
+            run, job = await begun(scene)
+            job.slices.are_stubborn = True
+            job.slices.show(taken(1))
+            await scene.until(run, "AwaitingRetry")
+            await scene.say(run, Pending())
+            reconciler.nudge(job.folder)
+            assert job.slices.forgotten == [] and history.read_outcome(job.storage, 1) is None
+            job.slices.are_stubborn = False
+            await job.until_attempt(2)
+            await scene.say(run, Running(), after="Starting")
+            await scene.say(run, Completed())
+            job.slices.show(ended(2))
+            assert (await job.until_over()).state == "succeeded"
+        names = await scene.names(run)
+        assert names.count("Crashed") == names.count("AwaitingRetry") == 1, names
+
+    play(story)
+
+
 def test_a_run_without_a_deployment_never_seems_to_have_ended_meanwhile(play: Play) -> None:
     async def story(scene: Scene) -> None:
         async with scene.worker():

@@ -44,6 +44,7 @@ LIVE = JobFacts(phase=JobPhase.OPEN, has_live=True, ended=1)
 DRIVEN = replace(LIVE, driver=Driver.US)
 OTHERS = replace(LIVE, driver=Driver.ANOTHER)
 LOST_ONE = JobFacts(phase=JobPhase.OPEN, ended=2, due=DUE)
+LOSING = replace(LOST_ONE, has_live=True, ended=1, driver=Driver.US)
 STOPPING = replace(LIVE, is_stop_asked=True)
 SUCCEEDED = JobFacts(phase=JobPhase.OVER, end=JobState.SUCCEEDED, ended=2)
 FAILED = JobFacts(phase=JobPhase.OVER, end=JobState.FAILED, ended=2, failure=BROKE)
@@ -106,6 +107,14 @@ AD_HOC = {"has_deployment": False}
         (run(S.RUNNING), LOST_ONE, Crash(message=crashed(LOST), of=2)),
         (run(S.PAUSED), LOST_ONE, Crash(message=crashed(LOST), of=2)),
         (run(S.RUNNING), replace(LOST_ONE, driver=Driver.ANOTHER), Leave),
+        # It is known that it is lost, and what is left of it is still being ended by this process.
+        (run(S.RUNNING), LOSING, Crash(message=crashed(LOST), of=2)),
+        (run(S.CRASHED, message=crashed(LOST)), LOSING, Requeue),
+        (run(S.SCHEDULED), LOSING, Leave),
+        (run(S.PENDING), LOSING, Leave),
+        (run(S.RUNNING, **AD_HOC), LOSING, Requeue),
+        (run(S.SCHEDULED, **AD_HOC), LOSING, Leave),
+        (run(S.CANCELLING), LOSING, Wait),
         (run(S.RUNNING, **AD_HOC), LOST_ONE, Requeue),
         (run(S.PAUSED), LIVE, Drive(after=1)),
         # The second half of a crash that is none for good.

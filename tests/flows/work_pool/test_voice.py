@@ -44,7 +44,7 @@ def test_a_run_is_called_what_its_leader_waits_for(heard: list[News], names: lis
         assert voice.wanted is not None
         called.append(voice.wanted.name)
 
-    voice = Voice(events, logging.getLogger(str(uuid4())), lambda: True, changed)
+    voice = Voice(events, logging.getLogger(str(uuid4())), has_turn=lambda: True, changed=changed, failed=lambda: None)
     for news in heard:
         voice(news)
     assert called == names

@@ -104,10 +104,15 @@ def test_an_attempt_that_may_be_repeated_is_handed_back_and_goes_on_when_started
     folder = yard.write("digits")
     LocalStorage(Path(folder)).put(layout.checkpoint_seal(1, 1), b"progress, so that nothing is waited for")
 
+    heard: list[News] = []
+
     async def deed() -> None:
         async with yard.fleet([running(1), taken(1)], [running(2), done(2)]) as fleet:
-            back = await outcome(fleet.start(folder, hands_back=True))
+            back = await outcome(fleet.start(folder, heard.append, hands_back=True))
             assert isinstance(back, HandedBack)
+            (early,) = [news for news in heard if news.due is not None]
+            assert early.due is not None and (early.due.attempt, early.due.failure) == (1, back.failure)
+            assert [news for news in heard if news.ended is not None] == heard[heard.index(early) + 1 :]
             assert (back.failure.kind, back.attempt) == (FailureKind.PREEMPTED, 1)
             again = await outcome(fleet.start(folder, hands_back=True))
             assert isinstance(again, HandedBack) and again.attempt == 1, "nobody has done what was to be done after it"
