@@ -27,6 +27,7 @@ _ENDED = {
     "ContainerCannotRun": FailureKind.IMAGE,
 }
 EVICTED = "Evicted"  # the pod's own reason where a kubelet ended it for lack of something
+_FORGOTTEN = ("Unknown", "ContainerStatusUnknown")  # by a kubelet that finds nothing of a container that ran
 _CLEARED = "SuccessfulDelete"  # the Job controller's event for each pod that it deletes, with the name as its last word
 _LACKS_MEMORY = "low on resource: memory"  # which resource stands in the message alone
 
@@ -40,6 +41,8 @@ def cause_of(pod: PodFacts, node: NodeFacts | None) -> Cause | None:
         return Cause(kind=kind, message=f"its node ended it for lack of something: {pod.evicted.message}")
     if pod.disruption is not None:
         return _of_disruption(pod, pod.disruption, node)
+    if pod.container.ended and pod.container.ended.reason in _FORGOTTEN:
+        return _of_node_anew(pod)
     return None
 
 
@@ -53,6 +56,14 @@ def of_gone_node(pod: PodFacts) -> Cause:
     if pod.is_spot:
         return Cause(kind=FailureKind.PREEMPTED, message=f"spot node {pod.node} is gone")
     return Cause(kind=FailureKind.HOST_LOST, message=f"node {pod.node} is gone")
+
+
+def _of_node_anew(pod: PodFacts) -> Cause:
+    """A machine of the same name came up without what had run there; no spot machine but a new one does."""
+    words = f"node {pod.node} was lost and came back without it"
+    if pod.is_spot:
+        return Cause(kind=FailureKind.PREEMPTED, message=f"spot {words}")
+    return Cause(kind=FailureKind.HOST_LOST, message=words)
 
 
 def consequences(facts: Facts) -> frozenset[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from dataclasses import replace
 
 from prefect_tpu.infra.backends import jobset_helpers as helpers
@@ -160,7 +161,8 @@ def _code(pod: PodFacts | None, record: HostRecord | None) -> tuple[int | None, 
     code = pod.container.exit_code if pod else None
     if pod is not None and pod.container.signal:
         return None, pod.container.signal
-    return (None, code - _SIGNALLED) if code is not None and code > _SIGNALLED else (code, None)
+    is_signal = code is not None and 0 < code - _SIGNALLED < signal.NSIG
+    return (None, code - _SIGNALLED) if code is not None and is_signal else (code, None)
 
 
 def _reason(facts: Facts, pod: PodFacts | None, output: OutputFacts) -> str:

@@ -103,6 +103,21 @@ def test_what_a_kubelet_ended(container: ContainerFacts, evicted: Said | None, k
     assert found is not None and found.kind is kind
 
 
+@pytest.mark.parametrize("container", [over("Unknown", 255), over("ContainerStatusUnknown", 137)])
+@pytest.mark.parametrize(("is_spot", "kind"), [(False, K.HOST_LOST), (True, K.PREEMPTED)])
+def test_a_host_whose_machine_came_back_without_it_was_lost_with_the_machine(
+    container: ContainerFacts, is_spot: bool, kind: FailureKind
+) -> None:
+    found = cause_of(pod(container=container, is_spot=is_spot), NODE)
+    assert found is not None and found.kind is kind and "node n was lost and came back" in found.message
+
+
+def test_a_disruption_tells_more_than_a_machine_that_came_back() -> None:
+    said = Said(reason="DeletionByTaintManager")
+    found = cause_of(pod(container=over("Unknown", 255), disruption=said), SERVICED)
+    assert found is not None and found.kind is K.MAINTENANCE
+
+
 @pytest.mark.parametrize("container", [over("Error"), over("Completed", 0), ContainerFacts(is_running=True)])
 def test_a_program_s_own_end_is_none_of_the_platform_s(container: ContainerFacts) -> None:
     assert cause_of(pod(container=container), NODE) is None

@@ -96,6 +96,8 @@ UNREACHABLE = records.cannot_begin("gs://b/j/1", PlatformError("it cannot be rea
         ),
         ("{ is no record", 1, "Error", FailureKind.HOST_LOST, "(exit code 1: { is no record)"),
         ("", 84, "Error", FailureKind.HOST_LOST, "(exit code 84)"),
+        ("", 137, "Error", FailureKind.HOST_LOST, "(SIGKILL)"),
+        ("", 255, "Error", FailureKind.HOST_LOST, "(exit code 255)"),  # no signal has this number
     ],
 )
 def test_why_a_host_could_not_begin_is_told(words: str, code: int, reason: str, kind: FailureKind, said: str) -> None:
