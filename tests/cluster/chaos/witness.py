@@ -12,6 +12,7 @@ from objects import JOBSETS
 
 JOB, ATTEMPT = "prefect-tpu/job", "prefect-tpu/attempt"
 WATCH_SECONDS = 2  # then the end is looked for, and the watch goes on from where it was
+EXPIRED = 410
 Alive = Callable[[Object], bool]
 
 
@@ -59,11 +60,27 @@ class Witness(InBackground):
                 self.overlaps.append(f"{what}, at {meta['name']} {kind} {meta['resourceVersion']}")
 
     def _changes(self, path: str) -> Iterator[tuple[str, Object]]:
-        listed = self._api.get(path)
-        version = listed["metadata"]["resourceVersion"]
+        """Those of the namespace. Where it was quiet for so long that its last version is forgotten, as it is now."""
+        known: dict[str, Object] = {}
+        while not self.is_over.is_set():
+            listed = self._api.get(path)
+            found = {one["metadata"]["uid"]: one for one in listed["items"]}
+            yield from (("DELETED", known[uid]) for uid in known.keys() - found.keys())
+            yield from (("MODIFIED", one) for one in found.values())
+            known = found
+            for kind, one in self._events(path, listed["metadata"]["resourceVersion"]):
+                known[one["metadata"]["uid"]] = one
+                if kind == "DELETED":
+                    del known[one["metadata"]["uid"]]
+                yield kind, one
+
+    def _events(self, path: str, version: str) -> Iterator[tuple[str, Object]]:
+        """After a version, until the end or until it is too old to be gone on from."""
         while not self.is_over.is_set():
             for event in self._api.watch(path, version, WATCH_SECONDS):
-                assert event["type"] != "ERROR", event
+                if event["type"] == "ERROR":
+                    assert event["object"]["code"] == EXPIRED, event
+                    return
                 version = event["object"]["metadata"]["resourceVersion"]
                 if event["type"] != "BOOKMARK":
                     yield event["type"], event["object"]
