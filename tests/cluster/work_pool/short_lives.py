@@ -85,6 +85,12 @@ class Due:
             self._open -= 1
             self.deaths.append(death)
 
+    def missed(self, moment: Moment) -> None:
+        """Its worker was gone before: another one has it."""
+        with self._lock:
+            self._open -= 1
+            self.moments.append(moment)
+
 
 class ShortLives(InBackground):
     """Goes on for as long as it is entered; then one worker in each seat lives on."""
@@ -110,6 +116,8 @@ class ShortLives(InBackground):
             time.sleep(LOOK_SECONDS)
         for death in struck:
             self.due.struck(death)
+        if moment is not None and not struck:
+            self.due.missed(moment)
         if worker.process.poll() not in (None, -signal.SIGKILL):
             self.due.ended.append(worker.said)
 
