@@ -13,7 +13,7 @@ from prefect.client.schemas.objects import StateType
 
 from prefect_tpu.flows.work_pool.facts import Driver as DrivenBy
 from prefect_tpu.flows.work_pool.facts import JobFacts, JobPhase, RunFacts
-from prefect_tpu.flows.work_pool.words import again, crashed
+from prefect_tpu.flows.work_pool.words import again, crashed, is_of_slice
 from prefect_tpu.infra.launcher.handed_back import HandedBack
 from prefect_tpu.infra.state import JobState
 
@@ -184,6 +184,8 @@ def _of_ended_run(run: RunFacts, job: JobFacts) -> Action:
         return _resubmit(run)
     if _is_to_be_queued(run, job):
         return _requeue(job.due) if job.due else Leave()
+    if run.has_deployment and job.is_driven and is_of_slice(run.message):
+        return Leave()  # whoever drives is about to know what is due, or does what is
     stop = Stop(reason="its flow run has ended")
     if not job.has_live:
         return stop

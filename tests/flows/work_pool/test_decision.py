@@ -119,6 +119,10 @@ AD_HOC = {"has_deployment": False}
         (run(S.PAUSED), LIVE, Drive(after=1)),
         # The second half of a crash that is none for good.
         (run(S.CRASHED, message=crashed(LOST)), LOST_ONE, Requeue),
+        (run(S.CRASHED, message=crashed(LOST)), replace(NEW, driver=Driver.US), Leave),  # it has just got the turn
+        (late(S.CRASHED, message=crashed(LOST)), OTHERS, Leave),
+        (late(S.CRASHED, message=crashed(LOST)), DRIVEN, Leave),
+        (run(S.CRASHED, message="by hand"), replace(NEW, driver=Driver.US), Stop(reason="its flow run has ended")),
         (run(S.CRASHED, message="by hand"), LOST_ONE, Stop(reason="its flow run has ended")),
         (run(S.CRASHED, message=crashed(LOST), **AD_HOC), LOST_ONE, Stop(reason="its flow run has ended")),
         (run(S.SCHEDULED), LOST_ONE, Leave),
