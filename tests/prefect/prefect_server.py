@@ -24,12 +24,12 @@ PREFECT = (sys.executable, "-P", "-m", "prefect")
 T = TypeVar("T")
 
 
-def wait_for(look: Callable[[], T | None], what: str, patience: float = PATIENCE) -> T:
-    """The first answer that is something."""
+def wait_for(look: Callable[[], T | None], what: str, patience: float = PATIENCE, pause: float = LOOK_SECONDS) -> T:
+    """The first answer that is something. pause: between two looks."""
     end = time.monotonic() + patience
     while not (found := look()):
         assert time.monotonic() < end, f"{what} did not come within {patience:.0f} s"
-        time.sleep(LOOK_SECONDS)
+        time.sleep(pause)
     return found
 
 
@@ -113,10 +113,11 @@ class Server:
         return wait_for(look, f"{contains!r} in the log")
 
 
-# So that tests wait less, and a busy machine's locked SQLite is no error.
+# So that tests wait less, and a busy machine's locked SQLite or late PostgreSQL is no error.
 IMPATIENT = {
     "PREFECT_SERVER_SERVICES_SCHEDULER_RECENT_DEPLOYMENTS_LOOP_SECONDS": "1",
     "PREFECT_SERVER_DATABASE_TIMEOUT": "60",
+    "PREFECT_SERVER_DATABASE_CONNECTION_TIMEOUT": "60",
     "PREFECT_WORKER_QUERY_SECONDS": "1",
     "PREFECT_LOGGING_TO_API_BATCH_INTERVAL": "0.5",
     "PREFECT_LOGGING_LEVEL": "INFO",

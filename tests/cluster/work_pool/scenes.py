@@ -127,12 +127,17 @@ def seen(run: SliceRun, pool: SlicePool) -> Played:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Story:
-    """What happens. on: the databases of the servers with which it is played. needs_kueue: beside JobSet."""
+    """What happens.
+
+    on: the databases of the servers with which it is played. needs_kueue: beside JobSet.
+    waits: it waits for longer than it works, so that it is played first, beside others.
+    """
 
     name: str
     play: Callable[[Scene], Any]
     on: tuple[str, ...] = ("postgres",)
     needs_kueue: bool = False
+    waits: bool = False
 
 
 def on_each(stories: Iterable[Story]) -> list[tuple[Story, str]]:

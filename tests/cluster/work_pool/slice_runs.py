@@ -16,6 +16,7 @@ from prefect_tpu.infra.launcher import history
 from prefect_tpu.infra.storage import Storage, open_storage
 
 PATIENCE = 600.0  # a busy machine takes long, and a run may be started several times
+PAUSE = 1.0  # between two looks: many look at once, and each costs the server some of the machine
 FINAL = {"COMPLETED", "FAILED", "CANCELLED", "CRASHED"}
 INDEX = "batch.kubernetes.io/job-completion-index"
 OWNER = "prefect-tpu/job"
@@ -70,7 +71,7 @@ class SliceRun:
         return sorted(found, key=lambda state: state["timestamp"])
 
     def wait_for_name(self, *names: str) -> None:
-        wait_for(lambda: self.state[1] in names, f"state {' or '.join(names)} of {self}", PATIENCE)
+        wait_for(lambda: self.state[1] in names, f"state {' or '.join(names)} of {self}", PATIENCE, PAUSE)
 
     def wait_for_end(self) -> Object:
         """Its state, once that is final and its job has its end."""
@@ -80,7 +81,7 @@ class SliceRun:
             is_over = state["type"] in FINAL and (history.read_result(self.folder) or not self.has_job)
             return state if is_over else None
 
-        return wait_for(look, f"the end of {self}", PATIENCE)
+        return wait_for(look, f"the end of {self}", PATIENCE, PAUSE)
 
     def set_state(self, kind: str, name: str, *, is_forced: bool = False) -> None:
         self.server.ask(f"/flow_runs/{self.id}/set_state", state={"type": kind, "name": name}, force=is_forced)
@@ -90,6 +91,10 @@ class SliceRun:
     @property
     def has_job(self) -> bool:
         return history.is_there(self.folder)
+
+    def wait_for_job(self) -> None:
+        """Until its job is written down."""
+        wait_for(lambda: self.has_job, f"the job of {self}", PATIENCE)
 
     def attempts(self) -> list[int]:
         return history.attempt_numbers(self.folder)
@@ -123,7 +128,7 @@ class SliceRun:
 
     def wait_until_gone(self) -> None:
         """Nothing of it is in the cluster any more."""
-        wait_for(lambda: not self.left(), f"the end of all objects of {self}")
+        wait_for(lambda: not self.left(), f"the end of all objects of {self}", pause=PAUSE)
 
     # What its flow says
 

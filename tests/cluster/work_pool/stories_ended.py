@@ -116,7 +116,7 @@ STORIES = [
     Story(name="cancelled-pulling", play=ended(pulling_its_image, cancel)),
     Story(name="cancelled-running", play=ended(running, cancel), on=("postgres", "sqlite")),
     Story(name="cancelled-dead", play=ended(dead, cancel)),
-    Story(name="forced", play=ended(running, force), on=("postgres", "sqlite")),
+    Story(name="forced", play=ended(running, force)),
     Story(name="deleted", play=deleted),
     Story(name="without-deployment", play=without_deployment),
     *(Story(name=end.name, play=end.play) for end in ENDS),

@@ -52,6 +52,6 @@ def _of_a_slice_that_comes(scene: Scene) -> dict[str, object]:
 
 
 STORIES = [
-    Story(name="capped", play=capped, on=("postgres", "sqlite")),
-    Story(name="slow-slice", play=slow_slice),
+    Story(name="capped", play=capped, waits=True),
+    Story(name="slow-slice", play=slow_slice, waits=True),
 ]

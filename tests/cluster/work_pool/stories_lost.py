@@ -57,10 +57,10 @@ LOSSES = (
     Loss(who="leader", with_notice=True, has_region=True, fails_first=False),
     Loss(who="leader", with_notice=False, has_region=True, fails_first=True, on=BOTH),
     Loss(who="follower", with_notice=True, has_region=True, fails_first=True),
-    Loss(who="follower", with_notice=False, has_region=True, fails_first=False, on=BOTH),
+    Loss(who="follower", with_notice=False, has_region=True, fails_first=False),
     Loss(who="slice", with_notice=True, has_region=True, fails_first=True, on=BOTH),
     Loss(who="slice", with_notice=False, has_region=True, fails_first=False),
-    Loss(who="leader", with_notice=True, has_region=False, fails_first=True, on=BOTH),
+    Loss(who="leader", with_notice=True, has_region=False, fails_first=True),
     Loss(who="follower", with_notice=False, has_region=False, fails_first=False),
     Loss(who="slice", with_notice=False, has_region=False, fails_first=True),
 )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import deepcopy
+from dataclasses import dataclass
 
 import pytest
-from prefect_server import Server
-from scenes import played
-from slice_pool import SlicePool
+from scenes import Played, Scene, Story, named, on_each, played
+from slice_pool import slice_pool
 
 from prefect_tpu.flows.work_pool.template import Template
 
@@ -31,12 +31,30 @@ def as_before(template: Template) -> Template:
     return {"job_configuration": configuration, "variables": {"type": "object", "properties": properties}}
 
 
-def test_a_run_of_an_old_pool(postgres: Server, new_pool: Callable[..., SlicePool]) -> None:
-    pool = new_pool(postgres, "old", as_before)
-    pool.workers.start()
-    run = pool.start(pool.deploy("once", accelerator="cpu-1x1", team="vision"))
-    run.wait_until_up(1, 1)
-    assert {pod["metadata"]["labels"]["team"] for pod in run.pods()} == {"vision"}
-    run.let_go_on()
-    found = played(run, pool)
-    assert found.state[0] == "COMPLETED", (found.told, pool.workers.told())
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OfOld:
+    """What came of a run of such a pool. teams: the labels of its pods. told: by the worker."""
+
+    played: Played
+    teams: set[str]
+    told: str
+
+
+def play(scene: Scene) -> OfOld:
+    with slice_pool(scene.pool.stage, scene.pool.server, scene.name, as_before) as pool:
+        pool.workers.start()
+        run = pool.start(pool.deploy("once", accelerator="cpu-1x1", team="vision"))
+        run.wait_until_up(1, 1)
+        teams = {pod["metadata"]["labels"]["team"] for pod in run.pods()}
+        run.let_go_on()
+        return OfOld(played=played(run, pool), teams=teams, told=pool.workers.told())
+
+
+STORY = Story(name="old", play=play)
+
+
+@pytest.mark.parametrize(("story", "database"), on_each([STORY]), ids=named)
+def test_a_run_of_an_old_pool(outcome_of: Callable[[Story, str], OfOld], story: Story, database: str) -> None:
+    found = outcome_of(story, database)
+    assert found.teams == {"vision"}
+    assert found.played.state[0] == "COMPLETED", (found.played.told, found.told)
