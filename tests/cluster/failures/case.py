@@ -41,6 +41,7 @@ class Case:
     pools: how many slices there are.
     pods, settings: of the job.
     change_plain: of the JobSet's pod; None where JobSet has nothing that it could restart.
+    is_one_way: whether it is told by the same words each time; else one of two controllers comes first.
     is_quick: whether a slice is to be had at once, so that the next attempt must be there within the goal.
     """
 
@@ -61,5 +62,6 @@ class Case:
     settings: Mapping[str, Any] = field(default_factory=dict)
     change_plain: Callable[[Object], None] | None = None
     plain_seconds: float = 20.0
+    is_one_way: bool = True
     is_quick: bool = False
     needs_kueue: bool = False

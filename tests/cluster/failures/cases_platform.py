@@ -129,6 +129,7 @@ CASES = (
         kind=FailureKind.PREEMPTED,
         accelerator=f"{ACCELERATOR}:spot",
         strike=_reclaim,
+        is_one_way=False,  # the kubelet's own end of the pod, or the taint of the node that falls silent
         **TAKEN,
     ),
     Case(

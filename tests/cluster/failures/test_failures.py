@@ -29,7 +29,7 @@ def test_a_failure_has_its_kind_and_its_answer(case: Case, outcome_of: Callable[
         again = seen.recording.failure()
         assert again is not None
         assert again.kind == seen.failure.kind
-        assert _without_reason(again.message) == _without_reason(seen.failure.message)
+        assert not case.is_one_way or _without_reason(again.message) == _without_reason(seen.failure.message)
 
 
 def _without_reason(message: str) -> str:
