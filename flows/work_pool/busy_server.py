@@ -14,6 +14,13 @@ import httpx
 BUSY = 429
 
 
+def is_away(exc: BaseException) -> bool:
+    """Whether this is no answer to what was asked, so that it is asked again."""
+    if isinstance(exc, httpx.HTTPStatusError):
+        return exc.response.status_code >= 500 or exc.response.status_code in (408, BUSY)
+    return isinstance(exc, httpx.TransportError)
+
+
 @contextmanager
 def busy_is_away() -> Iterator[None]:
     """Within, a server that is too busy is told as one that does not answer; other refusals are told as they are."""

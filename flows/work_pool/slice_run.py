@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 import time
 import uuid
 from typing import TypeVar
 
 import anyio
+import httpx
 from prefect.client.orchestration import PrefectClient, get_client
 from prefect.client.schemas.objects import FlowRun
 from prefect.futures import PrefectFlowRunFuture
 
+from prefect_tpu.flows.work_pool.busy_server import is_away
+
+log = logging.getLogger(__name__)
 R = TypeVar("R")
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 5.0  # seconds between two questions; a run on a slice lasts hours
 PAUSE_SHARE = 0.1  # of the time waited
+AWAY_SECONDS = 3600.0  # without an answer, until a caller is told that the server is away
 
 
 class SliceRun(PrefectFlowRunFuture[R]):
@@ -40,10 +46,17 @@ class SliceRun(PrefectFlowRunFuture[R]):
 
 
 async def _final(client: PrefectClient, flow_run_id: uuid.UUID) -> FlowRun:
-    began = time.monotonic()
+    """The run, once it is over. A server that is away for a while ends no run, and so no wait for one."""
+    began = heard = time.monotonic()
     while True:
-        run = await client.read_flow_run(flow_run_id)
-        if run.state is not None and run.state.is_final():
-            return run
+        try:
+            run = await client.read_flow_run(flow_run_id)
+            if run.state is not None and run.state.is_final():
+                return run
+            heard = time.monotonic()
+        except httpx.HTTPError as exc:
+            if not is_away(exc) or time.monotonic() - heard > AWAY_SECONDS:
+                raise
+            log.warning("How flow run %s is cannot be asked now: %s. Asked again.", flow_run_id, exc)
         waited = time.monotonic() - began
         await anyio.sleep(min(LONGEST_PAUSE, max(FIRST_PAUSE, PAUSE_SHARE * waited)))

@@ -20,6 +20,7 @@ from prefect.states import AwaitingRetry, Failed
 from prefect.utilities.engine import propose_state
 from tenacity import AsyncRetrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
+from prefect_tpu.flows.work_pool.busy_server import is_away
 from prefect_tpu.flows.work_pool.configuration import TpuSliceConfiguration
 from prefect_tpu.flows.work_pool.submission import Holds, submission_of, submit, with_saved_clusters
 from prefect_tpu.infra.errors import PrefectTpuError, RefusedForGood, UsageError
@@ -153,15 +154,9 @@ async def asked(question: Callable[[], Awaitable[T]]) -> T:
     async for attempt in AsyncRetrying(
         stop=stop_after_delay(SERVER_SECONDS),
         wait=wait_random_exponential(multiplier=0.5, max=10),
-        retry=retry_if_exception(_is_away),
+        retry=retry_if_exception(is_away),
         reraise=True,
     ):
         with attempt:
             return await question()
     raise AssertionError("tenacity ends by an answer or an error")
-
-
-def _is_away(exc: BaseException) -> bool:
-    if isinstance(exc, httpx.HTTPStatusError):
-        return exc.response.status_code >= 500 or exc.response.status_code in (408, 429)
-    return isinstance(exc, httpx.TransportError)
