@@ -21,6 +21,7 @@ RESULT = "result.json"  # how the job ended
 ASKED_BY = "asked_by.json"  # the Prefect flow run that is to know how it goes; replaced by whoever asks again
 REGION_KEY = "region-key"  # on this machine's disk only: for its owner alone, and made once in the job's life
 SECRETS = "secrets.json"  # there too: variables of its hosts that are written nowhere else
+SECRET_KEPT = "run_secret.json"  # a Secret of the job may be in its cluster; removed after it
 ORPHANED = "orphaned.json"  # the flow run whose process was gone before its job's end; whoever drives the job tells it
 WAITING = "waiting.json"  # what it waits for; replaced while it lasts, removed when it ends
 ATTEMPTS = "attempts"

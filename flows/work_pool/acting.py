@@ -124,22 +124,26 @@ class Hands:
     async def _leave(self, case: Case, read: JobRead) -> bool:
         case.due = time.monotonic() + CALM_SECONDS
         facts = self._facts(case, case.run)
-        is_over = read.facts.phase is not JobPhase.OPEN and (facts.type is None or facts.is_final)
-        if is_over:
-            await self._clear_up(case, read)
-        return is_over
+        if read.facts.phase is JobPhase.OPEN or not (facts.type is None or facts.is_final):
+            return False
+        is_clear = await self._is_cleared_up(case, read)
+        if not is_clear:
+            case.due = time.monotonic() + ANOTHER_SECONDS
+        return is_clear
 
-    async def _clear_up(self, case: Case, read: JobRead) -> None:
-        """The secrets of a job that is over go, unless its run is begun again."""
+    async def _is_cleared_up(self, case: Case, read: JobRead) -> bool:
+        """The secrets of a job that is over go, unless its run is begun again. False where it is to be tried again."""
         if read.job is None or read.facts.phase is not JobPhase.OVER:
-            return
+            return True
         async with self.fleet.hold(case.folder) as storage:
             if storage is None or (await self._read_anew(case)).facts.phase is not JobPhase.OVER:
-                return
+                return False
             await self._look_at_run(case)
             facts = self._facts(case, case.run)
             if facts.type is None or facts.is_final:
                 await forget_secret(storage, read.job)
+                return True
+            return False
 
     async def _stop(self, case: Case, reason: str) -> None:
         """Whoever drives the job hears of it; a drive of ours at once."""

@@ -39,7 +39,7 @@ async def keep_secret(storage: Storage, job: SliceJob, values: Mapping[str, str]
         await anyio.to_thread.run_sync(_keep_here, storage, values, abandon_on_cancel=True)
         return
     for cluster in dict.fromkeys(offer.cluster for offer in offers_of(job)):
-        await _keep_there(cluster, storage.url, job, values)
+        await _keep_there(cluster, storage, job, values)
 
 
 def _keep_here(storage: Storage, values: Mapping[str, str]) -> None:
@@ -50,10 +50,13 @@ def _keep_here(storage: Storage, values: Mapping[str, str]) -> None:
         storage.put(layout.SECRETS, contract.write_json({"environment": others}))
 
 
-async def _keep_there(cluster: str | None, folder: str, job: SliceJob, values: Mapping[str, str]) -> None:
+async def _keep_there(cluster: str | None, storage: Storage, job: SliceJob, values: Mapping[str, str]) -> None:
+    """The note comes first, so that no Secret is there of which nothing tells."""
     assert job.pods is not None, "asked by whoever calls"
+    note = contract.write_json({"secret": secret_name(job.name)})
+    await anyio.to_thread.run_sync(storage.put_if_absent, layout.SECRET_KEPT, note, abandon_on_cancel=True)
     kept = {key_of(name): value for name, value in values.items()}
-    wanted = secret(job.name, folder, job.pods.namespace, kept, lifetime=_lifetime(job))
+    wanted = secret(job.name, storage.url, job.pods.namespace, kept, lifetime=_lifetime(job))
     async with Kubernetes(cluster) as opened:
         await ensure_secret(opened, wanted, layout.REGION_KEY)
 
@@ -73,3 +76,9 @@ async def forget_secret(storage: Storage, job: SliceJob) -> None:
     for cluster in dict.fromkeys(offer.cluster for offer in offers_of(job)):
         async with Kubernetes(cluster) as opened:
             await remove_secret(opened, job.name, storage.url, job.pods.namespace)
+    await anyio.to_thread.run_sync(storage.delete, layout.SECRET_KEPT)
+
+
+def is_secret_left(storage: Storage) -> bool:
+    """Whether something may still be kept for this job."""
+    return any(storage.get(name) is not None for name in (layout.SECRETS, layout.SECRET_KEPT))

@@ -11,6 +11,7 @@ from prefect.client.orchestration import PrefectClient
 from prefect.client.schemas.objects import WorkPool
 
 from prefect_tpu.flows.work_pool.configuration import TpuSliceConfiguration
+from prefect_tpu.flows.work_pool.kept_secret import is_secret_left
 from prefect_tpu.flows.work_pool.submission import with_saved_clusters
 from prefect_tpu.infra import layout
 from prefect_tpu.infra.backends.base import Place
@@ -26,7 +27,7 @@ OBJECTS_SCANS = 10  # each so many scans, the cluster's objects are asked too
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """A job that is to be looked at. is_over: it has its end, and somebody is to be told."""
+    """A job that is to be looked at. is_over: it has its end, and something is left to be done."""
 
     folder: str
     is_over: bool
@@ -66,7 +67,7 @@ class Outputs:
             self.others.add(output)
 
     async def scan(self) -> list[Found]:
-        """All jobs without an end, and those with one that is to be told.
+        """All jobs without an end, and those with one that is to be told, or whose secrets are still kept.
 
         Raises `PrefectTpuError` where an output cannot be read, or the pool's settings name none.
         """
@@ -90,7 +91,8 @@ class Outputs:
         if inside.get(layout.RESULT) is None:
             return Found(folder=folder, is_over=False) if inside.get(layout.JOB) is not None else None
         self.over.add(folder)
-        return Found(folder=folder, is_over=True) if inside.get(layout.ORPHANED) is not None else None
+        is_due = inside.get(layout.ORPHANED) is not None or is_secret_left(inside)
+        return Found(folder=folder, is_over=True) if is_due else None
 
     async def _find_default(self) -> None:
         """As the pool's own settings have it: a run that asks for nothing else has its job there."""

@@ -286,6 +286,20 @@ def test_a_job_that_cannot_be_read_holds_up_no_other_run(play: Play) -> None:
     play(story)
 
 
+def test_secrets_of_a_run_that_is_over_go_though_their_worker_was_killed_before(play: Play) -> None:
+    async def story(scene: Scene) -> None:
+        async with scene.worker():
+            run, job = await begun(scene)
+            await scene.say(run, Completed())
+            job.slices.show(ended(1))
+            await job.until_over()
+        job.storage.put(layout.SECRETS, b"{}")
+        async with scene.worker(2):
+            await until(lambda: job.storage.get(layout.SECRETS) is None, "the end of what was kept")
+
+    play(story)
+
+
 def test_a_job_that_nobody_drives_on_purpose_is_left_alone(play: Play) -> None:
     async def story(scene: Scene) -> None:
         other, run = await begun_later(scene)
