@@ -10,7 +10,7 @@ from pydantic import PrivateAttr, ValidationError, ValidatorFunctionWrapHandler,
 
 from prefect_tpu.flows.work_pool.environment import worker_settings
 from prefect_tpu.flows.work_pool.variables import SliceFields
-from prefect_tpu.infra.job_checks import shown
+from prefect_tpu.infra.job_checks import nearest, shown
 from prefect_tpu.infra.pods import PodSettings
 
 PREFECT = "prefect.io/"  # how the labels begin that Prefect gives
@@ -25,6 +25,7 @@ class TpuSliceConfiguration(BaseJobConfiguration, SliceFields):
 
     _refusal: str | None = PrivateAttr(None)
     _hidden: frozenset[str] = PrivateAttr(frozenset())
+    _ignored: tuple[str, ...] = PrivateAttr(())
 
     @model_validator(mode="wrap")
     @classmethod
@@ -49,6 +50,10 @@ class TpuSliceConfiguration(BaseJobConfiguration, SliceFields):
         """As Prefect makes it; remembers which variables of the environment came from blocks."""
         made: Self = await super().from_template_and_values(base_job_template, values, client=client)
         made._hidden = frozenset(_from_blocks(base_job_template, values))
+        unknown = _unknown(base_job_template, values)
+        refused = [f"{name} is no variable of the work pool: {why}" for name, why in unknown.items() if why]
+        made._refusal = "; ".join([*([made._refusal] if made._refusal else []), *refused]) or None
+        made._ignored = tuple(name for name, why in unknown.items() if not why)
         return made
 
     @classmethod
@@ -65,6 +70,11 @@ class TpuSliceConfiguration(BaseJobConfiguration, SliceFields):
     def refusal(self) -> str | None:
         """What of it cannot be used, and why."""
         return self._refusal
+
+    @property
+    def ignored(self) -> tuple[str, ...]:
+        """Variables that were said and mean nothing here."""
+        return self._ignored
 
     @property
     def hidden(self) -> frozenset[str]:
@@ -107,6 +117,19 @@ def _shown(value: Any) -> str:
 
 def _unsaid(name: str) -> Any:
     return SliceFields.model_fields[name].default
+
+
+def _unknown(template: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, str]:
+    """What was said that the pool has no variable for, and what to do; no word where it is like none of them.
+
+    Prefect drops it without a word, and a slice that nobody meant would be asked for.
+    """
+    known = template["variables"].get("properties", {})
+    names = dict.fromkeys(name.partition(".")[0] for name in values)
+    newer = "the pool is of an older version, so run `prefect-tpu pool update`"
+    return {
+        name: newer if name in SliceFields.model_fields else nearest(name, known) for name in names if name not in known
+    }
 
 
 def _from_blocks(template: Mapping[str, Any], values: Mapping[str, Any]) -> list[str]:

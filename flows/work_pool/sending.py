@@ -66,7 +66,7 @@ class Sent:
         no deployment.
     """
 
-    run: uuid.UUID
+    run: FlowRun
     job_variables: dict[str, Any]
 
 
@@ -116,7 +116,7 @@ async def send(
         message = f"The flow could not be sent to its slice: {exc}"
         await client.set_flow_run_state(run.id, Failed(message=message), force=True)
         raise (PlatformError if isinstance(exc, RuntimeError | OSError) else UsageError)(message) from exc
-    return Sent(run=run.id, job_variables=variables)
+    return Sent(run=run, job_variables=variables)
 
 
 async def _leaving(pool: WorkPool, settings: Settings, flow: SliceFlow[..., Any]) -> SliceFlow[..., Any]:

@@ -13,15 +13,18 @@ import psutil
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import FlowRun, State
 from prefect.flows import InfrastructureBoundFlow
+from prefect.logging import get_logger
 from prefect.states import Cancelling, Scheduled
 from prefect.utilities.asyncutils import run_coro_as_sync
 from prefect.utilities.callables import get_call_parameters
+from prefect.utilities.urls import url_for
 
 from prefect_tpu.flows.work_pool import travelling
 from prefect_tpu.flows.work_pool.companion import start_companion, wait_until_gone
 from prefect_tpu.flows.work_pool.sending import send
 from prefect_tpu.flows.work_pool.slice_run import SliceRun
 
+log = get_logger("slice")
 P = ParamSpec("P")
 R = TypeVar("R")
 ASKING_SECONDS = 10.0  # to ask for the end of a run whose caller is being interrupted
@@ -117,13 +120,15 @@ class SliceFlow(InfrastructureBoundFlow[P, R]):
             await anyio.to_thread.run_sync(future.wait)
         async with get_client() as client:
             sent = await send(client, self, parameters, again)
-        return SliceRun(sent.run), await start_companion(self.work_pool, sent.run, sent.job_variables)
+        _tell(sent.run, self.work_pool)
+        return SliceRun(sent.run.id), await start_companion(self.work_pool, sent.run.id, sent.job_variables)
 
     async def _leave_to_workers(self, parameters: dict[str, Any]) -> SliceRun[R]:
         async with get_client() as client:
             sent = await send(client, self, parameters)
-            await client.set_flow_run_state(sent.run, Scheduled())
-        return SliceRun(sent.run)
+            await client.set_flow_run_state(sent.run.id, Scheduled())
+        _tell(sent.run, self.work_pool)
+        return SliceRun(sent.run.id)
 
     async def _ended(self, run: SliceRun[R], companion: psutil.Process | None, *, return_state: bool) -> Any:
         try:
@@ -142,8 +147,14 @@ def bound(flow: Any, attributes: Mapping[str, Any]) -> SliceFlow[Any, Any]:
     return made
 
 
+def _tell(run: FlowRun, work_pool: str) -> None:
+    """What a caller sees while it waits: where to look."""
+    log.info("Flow run %r goes to a slice of work pool %r: %s", run.name, work_pool, url_for(run) or run.id)
+
+
 async def _cancel(run: SliceRun[Any]) -> None:
     """Ask for its end; whoever sees to the run does the rest."""
+    log.warning("Interrupted: flow run %s is being cancelled.", run.flow_run_id)
     with anyio.move_on_after(ASKING_SECONDS, shield=True):
         async with get_client() as client:
             await client.set_flow_run_state(run.flow_run_id, Cancelling(message="The caller was interrupted."))

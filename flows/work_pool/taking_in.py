@@ -59,6 +59,8 @@ class Desk:
         started: told the folder, or why there is none, as soon as it is known.
         """
         folder: str | None = None
+        if configuration.ignored:
+            log.warning("The work pool has no job variables %s: they are ignored.", ", ".join(configuration.ignored))
         try:
             with anyio.fail_after(SUBMIT_SECONDS):
                 submission = submission_of(await with_saved_clusters(configuration), run.id)

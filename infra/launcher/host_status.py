@@ -34,7 +34,7 @@ class HostStatus:
 
     host: int
     phase: HostPhase
-    joined: bool = False
+    joined: bool = False  # it has met the others; of a flow, whose hosts meet in regions alone: it is there
     progress: Progress = field(default_factory=Progress)
     silent_seconds: float | None = None
     activity: Activity | None = None
@@ -114,7 +114,7 @@ def _read_host(storage: Storage, files: _Files, plan: HostPlan, host: int) -> Ho
     return HostStatus(
         host=host,
         phase=HostPhase.RUNNING,
-        joined=told.joined,
+        joined=told.joined or plan.program.kind == "flow",
         progress=told.progress,
         silent_seconds=_silent_seconds(silence, files.changed(_report(plan, host))),
         activity=Activity(silence.activity) if silence else None,

@@ -33,7 +33,7 @@ class JobStatus:
     steps: how many there will be, where the program has a parameter of that name.
     driver: who drives it; None where nobody does or whoever did is dead.
     waiting: what it waits for, while it has no slice.
-    hosts: of the newest attempt.
+    hosts: of the newest attempt; none while the job waits for the next one.
     attempts: that have ended, of all rounds, oldest first.
     failure, value: of the job's end.
     began, changed: seconds since the epoch: when it was first asked for, and when its files last changed.
@@ -117,7 +117,7 @@ class StatusReader:
         written = self._reader.look()
         result = history.read_result(storage) if written.has_result else None
         plan = written.newest
-        hosts, hosts_changed = self._hosts.read(plan) if plan else ((), 0.0)
+        hosts, hosts_changed = self._hosts.read(plan) if plan and (written.live or result) else ((), 0.0)
         offers = offers_of(job)
         offer = offer_of(plan) if plan else offers[0]
         driver = driver_of(storage)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import anyio
 import pytest
 from asked_runs import RUN, configured
 from pydantic import ValidationError
 
 from prefect_tpu.flows.work_pool.configuration import TpuSliceConfiguration
+from prefect_tpu.flows.work_pool.template import base_job_template
 
 
 def test_a_value_that_is_none_is_kept_to_be_told_and_the_rest_counts() -> None:
@@ -19,6 +21,28 @@ def test_a_value_that_is_none_is_kept_to_be_told_and_the_rest_counts() -> None:
 def test_what_has_parts_is_not_shown_in_a_refusal() -> None:
     refusal = configured(secrets={"TOKEN": ["a-token-typed-by-mistake"]}).refusal
     assert refusal is not None and "secrets is of type dict" in refusal and "typed" not in refusal
+
+
+@pytest.mark.parametrize(
+    ("said", "refusal", "ignored"),
+    [
+        ({"acelerator": "v6e-16"}, "acelerator is no variable of the work pool: Did you mean 'accelerator'?", ()),
+        ({"of_another_pool": 1}, None, ("of_another_pool",)),
+        ({"env.WORD": "x", "accelerator": "v6e-16"}, None, ()),
+    ],
+)
+def test_a_misspelt_variable_is_told_and_not_dropped(
+    said: dict[str, object], refusal: str | None, ignored: tuple[str, ...]
+) -> None:
+    made = anyio.run(TpuSliceConfiguration.from_template_and_values, base_job_template(), said)
+    assert (made.refusal, made.ignored) == (refusal, ignored)
+
+
+def test_a_variable_that_an_older_pool_lacks_says_how_to_bring_it_up_to_date() -> None:
+    template = base_job_template()
+    del template["variables"]["properties"]["grace"]
+    made = anyio.run(TpuSliceConfiguration.from_template_and_values, template, {"grace": 5})
+    assert made.refusal is not None and "prefect-tpu pool update" in made.refusal
 
 
 def test_what_is_no_configuration_at_all_is_refused() -> None:
