@@ -22,8 +22,8 @@ UPLOAD_SECONDS = 600.0  # whoever submits a run without a deployment uploads its
 CANCEL_SECONDS = 10.0  # the engine ends a run that is cancelled itself, in four seconds, and its hooks run
 FINAL_SECONDS = 30.0  # a program whose run has its end leaves by itself
 FOLDER_SECONDS = 60.0  # a job's folder that is not there for so long is gone
-MOST_RESUBMISSIONS = 5
-FIRST_RESUBMISSION_SECONDS = 5.0
+MOST_RESUBMISSIONS = 10  # ten minutes of workers that die; what kills each worker that takes it must end some day
+FIRST_RESUBMISSION_SECONDS, LONGEST_RESUBMISSION_SECONDS = 5.0, 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,7 +124,7 @@ def _resubmit(run: RunFacts) -> Action:
     """Back to Prefect, which hands it out again; a little later each time, and not for ever."""
     if not run.has_deployment or run.resubmitted >= MOST_RESUBMISSIONS:
         return Leave() if run.is_final else Crash(message=f"Nothing came of {run.resubmitted + 1} submissions.")
-    seconds = FIRST_RESUBMISSION_SECONDS * 2**run.resubmitted
+    seconds = min(LONGEST_RESUBMISSION_SECONDS, FIRST_RESUBMISSION_SECONDS * 2**run.resubmitted)
     return Requeue(seconds=seconds, message=again(run.resubmitted + 1))
 
 

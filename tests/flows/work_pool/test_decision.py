@@ -176,8 +176,8 @@ def test_what_is_due(seen: RunFacts, job: JobFacts, action: Action | type[Action
 
 
 def test_a_submission_is_repeated_later_each_time_and_not_for_ever() -> None:
-    found = [decide(run(S.CRASHED, is_unsubmitted=True, resubmitted=times), ABSENT) for times in range(6)]
-    assert [action.seconds for action in found if isinstance(action, Requeue)] == [5.0, 10.0, 20.0, 40.0, 80.0]
+    found = [decide(run(S.CRASHED, is_unsubmitted=True, resubmitted=times), ABSENT) for times in range(12)]
+    assert [action.seconds for action in found if isinstance(action, Requeue)] == [5.0, 10.0, 20.0, *[30.0] * 7]
 
 
 runs = st.builds(
