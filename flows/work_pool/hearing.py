@@ -15,6 +15,7 @@ from prefect.settings import PREFECT_API_URL
 
 log = logging.getLogger(__name__)
 PREFIX = "prefect.flow-run."
+CONNECT_SECONDS, CLOSE_SECONDS = 10.0, 5.0
 REST_SECONDS = 15.0  # after a connection that was lost, or never came
 # Heartbeats are many, and say nothing that is not known.
 NAMES = [f"{PREFIX}{name}" for name in ("Pending", "Cancelling", "Cancelled", "Completed", "Failed", "Crashed")]
@@ -39,10 +40,17 @@ async def _listen(pool: WorkPool, changed: Callable[[UUID], None]) -> None:
     wanted = EventFilter(
         event=EventNameFilter(name=NAMES), related=EventRelatedFilter(id=[f"prefect.work-pool.{pool.id}"])
     )
-    async with get_events_subscriber(filter=wanted, reconnection_attempts=0) as events:
+    events = get_events_subscriber(filter=wanted, reconnection_attempts=0)
+    # Whoever is cancelled while it connects or parts would leave its socket open.
+    with anyio.fail_after(CONNECT_SECONDS, shield=True):
+        await events.__aenter__()
+    try:
         async for event in events:
             if (run := run_of(event)) is not None:
                 changed(run)
+    finally:
+        with anyio.move_on_after(CLOSE_SECONDS, shield=True):
+            await events.__aexit__(None, None, None)
 
 
 def run_of(event: Event) -> UUID | None:
