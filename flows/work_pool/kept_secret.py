@@ -77,8 +77,3 @@ async def forget_secret(storage: Storage, job: SliceJob) -> None:
         async with Kubernetes(cluster) as opened:
             await remove_secret(opened, job.name, storage.url, job.pods.namespace)
     await anyio.to_thread.run_sync(storage.delete, layout.SECRET_KEPT)
-
-
-def is_secret_left(storage: Storage) -> bool:
-    """Whether something may still be kept for this job."""
-    return any(storage.get(name) is not None for name in (layout.SECRETS, layout.SECRET_KEPT))

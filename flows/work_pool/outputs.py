@@ -11,7 +11,6 @@ from prefect.client.orchestration import PrefectClient
 from prefect.client.schemas.objects import WorkPool
 
 from prefect_tpu.flows.work_pool.configuration import TpuSliceConfiguration
-from prefect_tpu.flows.work_pool.kept_secret import is_secret_left
 from prefect_tpu.flows.work_pool.submission import with_saved_clusters
 from prefect_tpu.infra import layout
 from prefect_tpu.infra.backends.base import Place
@@ -22,6 +21,8 @@ from prefect_tpu.infra.request import default_output, job_folder
 from prefect_tpu.infra.storage import Storage, open_storage
 
 log = logging.getLogger(__name__)
+# By a worker that was killed: a run to be told, secrets, its lease.
+LEFT_BEHIND = frozenset({layout.ORPHANED, layout.SECRETS, layout.SECRET_KEPT, layout.LEASE})
 OBJECTS_SCANS = 10  # each so many scans, the cluster's objects are asked too
 
 
@@ -67,7 +68,7 @@ class Outputs:
             self.others.add(output)
 
     async def scan(self) -> list[Found]:
-        """All jobs without an end, and those with one that is to be told, or whose secrets are still kept.
+        """All jobs without an end, and those with one of which something is left.
 
         Raises `PrefectTpuError` where an output cannot be read, or the pool's settings name none.
         """
@@ -88,11 +89,11 @@ class Outputs:
         return found
 
     def _look(self, inside: Storage, folder: str) -> Found | None:
-        if inside.get(layout.RESULT) is None:
-            return Found(folder=folder, is_over=False) if inside.get(layout.JOB) is not None else None
+        there = set(inside.children(""))
+        if layout.RESULT not in there:
+            return Found(folder=folder, is_over=False) if layout.JOB in there else None
         self.over.add(folder)
-        is_due = inside.get(layout.ORPHANED) is not None or is_secret_left(inside)
-        return Found(folder=folder, is_over=True) if is_due else None
+        return Found(folder=folder, is_over=True) if there & LEFT_BEHIND else None
 
     async def _find_default(self) -> None:
         """As the pool's own settings have it: a run that asks for nothing else has its job there."""

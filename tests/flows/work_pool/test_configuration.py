@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import anyio
 import pytest
 from asked_runs import RUN, configured
+from prefect.client.orchestration import PrefectClient
 from pydantic import ValidationError
 
 from prefect_tpu.flows.work_pool.configuration import TpuSliceConfiguration
@@ -23,6 +26,16 @@ def test_what_has_parts_is_not_shown_in_a_refusal() -> None:
     assert refusal is not None and "secrets is of type dict" in refusal and "typed" not in refusal
 
 
+def from_pool(template: dict[str, Any], said: dict[str, Any]) -> TpuSliceConfiguration:
+    """As Prefect makes it; nothing is asked of a server, for nothing refers to a block."""
+
+    async def make() -> TpuSliceConfiguration:
+        nobody = PrefectClient("http://127.0.0.1:9/api")
+        return await TpuSliceConfiguration.from_template_and_values(template, said, client=nobody)
+
+    return anyio.run(make)
+
+
 @pytest.mark.parametrize(
     ("said", "refusal", "ignored"),
     [
@@ -32,16 +45,16 @@ def test_what_has_parts_is_not_shown_in_a_refusal() -> None:
     ],
 )
 def test_a_misspelt_variable_is_told_and_not_dropped(
-    said: dict[str, object], refusal: str | None, ignored: tuple[str, ...]
+    said: dict[str, Any], refusal: str | None, ignored: tuple[str, ...]
 ) -> None:
-    made = anyio.run(TpuSliceConfiguration.from_template_and_values, base_job_template(), said)
+    made = from_pool(base_job_template(), said)
     assert (made.refusal, made.ignored) == (refusal, ignored)
 
 
 def test_a_variable_that_an_older_pool_lacks_says_how_to_bring_it_up_to_date() -> None:
     template = base_job_template()
     del template["variables"]["properties"]["grace"]
-    made = anyio.run(TpuSliceConfiguration.from_template_and_values, template, {"grace": 5})
+    made = from_pool(template, {"grace": 5})
     assert made.refusal is not None and "prefect-tpu pool update" in made.refusal
 
 
