@@ -20,7 +20,6 @@ from prefect.client.schemas.objects import FlowRun, WorkPool
 from prefect_tpu.flows.work_pool.acting import Hands
 from prefect_tpu.flows.work_pool.cases import Case, Cases
 from prefect_tpu.flows.work_pool.clearing import keep_clearing
-from prefect_tpu.flows.work_pool.facts import STOCK_PENDING
 from prefect_tpu.flows.work_pool.hearing import hear_of_runs
 from prefect_tpu.flows.work_pool.naming import Naming
 from prefect_tpu.flows.work_pool.orphans import Orphans
@@ -162,8 +161,6 @@ class Reconciler:
     def _saw_state(self, case: Case, run: FlowRun | None) -> None:
         if case.saw(run, time.monotonic()):
             case.is_missed = case.is_busy
-            if case.voice is not None and run is not None and run.state_name in STOCK_PENDING:
-                self._naming.is_due(case)  # Prefect's own name came after ours
 
     def _take_in_folders(self) -> None:
         """Jobs that somebody has just written down. An output that does not answer holds up no other run."""
