@@ -123,8 +123,7 @@ class Hands:
 
     async def _leave(self, case: Case, read: JobRead) -> bool:
         case.due = time.monotonic() + CALM_SECONDS
-        facts = self._facts(case, case.run)
-        if read.facts.phase is JobPhase.OPEN or not (facts.type is None or facts.is_final):
+        if read.facts.phase is JobPhase.OPEN or not self._facts(case, case.run).is_over:
             return False
         is_clear = await self._is_cleared_up(case, read)
         if not is_clear:
@@ -139,11 +138,10 @@ class Hands:
             if storage is None or (await self._read_anew(case)).facts.phase is not JobPhase.OVER:
                 return False
             await self._look_at_run(case)
-            facts = self._facts(case, case.run)
-            if facts.type is None or facts.is_final:
-                await forget_secret(storage, read.job)
-                return True
-            return False
+            if not self._facts(case, case.run).is_over:
+                return False
+            await forget_secret(storage, read.job)
+            return True
 
     async def _stop(self, case: Case, reason: str) -> None:
         """Whoever drives the job hears of it; a drive of ours at once."""

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 from prefect.client.schemas.objects import StateType
 
-from prefect_tpu.flows.work_pool.facts import Driver as DrivenBy
-from prefect_tpu.flows.work_pool.facts import JobFacts, JobPhase, RunFacts
+from prefect_tpu.flows.work_pool.facts import Driver, JobFacts, JobPhase, RunFacts
 from prefect_tpu.flows.work_pool.words import again, crashed, is_of_slice
 from prefect_tpu.infra.launcher.handed_back import HandedBack
 from prefect_tpu.infra.state import JobState
@@ -132,7 +131,7 @@ def _after_end(run: RunFacts, job: JobFacts) -> Action:
     """The job has its end; so has the run, or it is told now."""
     if run.is_unsubmitted:
         return _resubmit(run)
-    if run.type is None or run.is_final or run.type is StateType.SCHEDULED:
+    if run.is_over or run.type is StateType.SCHEDULED:
         return Leave()
     if run.type is StateType.CANCELLING:
         return Cancel(message="Cancelled.")
@@ -212,7 +211,7 @@ def _scheduled(run: RunFacts, job: JobFacts) -> Action:
 
 
 def _running(run: RunFacts, job: JobFacts) -> Action:
-    if job.due is None or job.driver is DrivenBy.ANOTHER:  # whose word it is
+    if job.due is None or job.driver is Driver.ANOTHER:  # whose word it is
         return _drive(run, job)
     if run.has_deployment:
         return Crash(message=crashed(job.due.failure), of=job.due.attempt)

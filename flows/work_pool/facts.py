@@ -46,6 +46,11 @@ class RunFacts:
         return self.type in FINAL
 
     @property
+    def is_over(self) -> bool:
+        """It has its end, or is gone."""
+        return self.type is None or self.is_final
+
+    @property
     def is_just_handed_out(self) -> bool:
         """Pending, and nobody has begun to drive its job since."""
         return self.type is StateType.PENDING and self.name in STOCK_PENDING

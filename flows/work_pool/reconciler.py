@@ -184,8 +184,7 @@ class Reconciler:
         self._cases.over.pop(run, None)
         case = self._cases.at(run, folder)
         self._saw_state(case, seen)
-        case.due, case.is_missed = 0.0, case.is_busy
-        self._wake.set()
+        self._is_due(case)
 
     async def _asker(self, folder: str) -> AskedBy | None:
         async with self._limiter:

@@ -21,8 +21,8 @@ from prefect.client.schemas.objects import FlowRun, State, StateType
 from prefect.client.schemas.sorting import FlowRunSort
 from prefect.exceptions import ObjectNotFound
 
+from prefect_tpu.flows.work_pool.busy_server import asked
 from prefect_tpu.flows.work_pool.facts import RunFacts
-from prefect_tpu.flows.work_pool.taking_in import asked
 from prefect_tpu.flows.work_pool.words import AGAIN
 
 PAGE = 200  # as many runs as the server gives at once

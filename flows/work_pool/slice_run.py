@@ -8,12 +8,11 @@ import uuid
 from typing import TypeVar
 
 import anyio
-import httpx
 from prefect.client.orchestration import PrefectClient, get_client
 from prefect.client.schemas.objects import FlowRun
 from prefect.futures import PrefectFlowRunFuture
 
-from prefect_tpu.flows.work_pool.busy_server import is_away
+from prefect_tpu.flows.work_pool.busy_server import asked
 
 log = logging.getLogger(__name__)
 R = TypeVar("R")
@@ -47,16 +46,14 @@ class SliceRun(PrefectFlowRunFuture[R]):
 
 async def _final(client: PrefectClient, flow_run_id: uuid.UUID) -> FlowRun:
     """The run, once it is over. A server that is away for a while ends no run, and so no wait for one."""
-    began = heard = time.monotonic()
+
+    def tell(why: BaseException) -> None:
+        log.warning("How flow run %s is cannot be asked now: %s. Asked again.", flow_run_id, why)
+
+    began = time.monotonic()
     while True:
-        try:
-            run = await client.read_flow_run(flow_run_id)
-            if run.state is not None and run.state.is_final():
-                return run
-            heard = time.monotonic()
-        except httpx.HTTPError as exc:
-            if not is_away(exc) or time.monotonic() - heard > AWAY_SECONDS:
-                raise
-            log.warning("How flow run %s is cannot be asked now: %s. Asked again.", flow_run_id, exc)
+        run = await asked(lambda: client.read_flow_run(flow_run_id), AWAY_SECONDS, tell)
+        if run.state is not None and run.state.is_final():
+            return run
         waited = time.monotonic() - began
         await anyio.sleep(min(LONGEST_PAUSE, max(FIRST_PAUSE, PAUSE_SHARE * waited)))

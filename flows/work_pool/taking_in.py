@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import datetime
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import anyio
 import httpx
@@ -18,9 +18,8 @@ from prefect.client.schemas.objects import FlowRun, State, StateType
 from prefect.exceptions import Abort, ObjectNotFound
 from prefect.states import AwaitingRetry, Failed
 from prefect.utilities.engine import propose_state
-from tenacity import AsyncRetrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
-from prefect_tpu.flows.work_pool.busy_server import is_away
+from prefect_tpu.flows.work_pool.busy_server import asked
 from prefect_tpu.flows.work_pool.configuration import TpuSliceConfiguration
 from prefect_tpu.flows.work_pool.submission import Holds, submission_of, submit, with_saved_clusters
 from prefect_tpu.infra.errors import PrefectTpuError, RefusedForGood, UsageError
@@ -28,10 +27,8 @@ from prefect_tpu.infra.gcp.errors import ClusterError, Unauthorized, Unavailable
 from prefect_tpu.infra.launcher.asked_by import AskedBy
 
 SUBMIT_SECONDS = 120.0  # for all of it: a cluster or a bucket that takes longer counts as away
-SERVER_SECONDS = 60.0  # for one question to the Prefect server, beside what its client tries itself
 AGAIN_SECONDS = 20.0  # until the pool hands a run out again that could not be submitted
 NOT_YET = "Not submitted yet:"  # how the message begins of a run that was put back
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,16 +146,3 @@ def said(exc: Exception) -> str:
     if isinstance(exc, TimeoutError):
         return f"It took more than {SUBMIT_SECONDS:.0f} s; the output or a cluster does not answer."
     return str(exc) if isinstance(exc, PrefectTpuError) else f"{type(exc).__name__}: {exc}"
-
-
-async def asked(question: Callable[[], Awaitable[T]]) -> T:
-    """The Prefect server's answer; asked again, for a bounded time, while it cannot answer."""
-    async for attempt in AsyncRetrying(
-        stop=stop_after_delay(SERVER_SECONDS),
-        wait=wait_random_exponential(multiplier=0.5, max=10),
-        retry=retry_if_exception(is_away),
-        reraise=True,
-    ):
-        with attempt:
-            return await question()
-    raise AssertionError("tenacity ends by an answer or an error")

@@ -13,8 +13,8 @@ from prefect.client.schemas.responses import SetStateStatus
 from prefect.exceptions import ObjectNotFound
 from prefect.states import AwaitingRetry, Cancelled, Crashed, Pending
 
+from prefect_tpu.flows.work_pool.busy_server import asked
 from prefect_tpu.flows.work_pool.decision import Cancel, Crash, Proposal, Requeue, Resume
-from prefect_tpu.flows.work_pool.taking_in import asked
 
 log = logging.getLogger(__name__)
 QUEUED = "Queued"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from prefect_tpu.flows.work_pool.slice_events import SliceEvents
@@ -21,7 +23,6 @@ class Voice:
 
     wanted: what the run is to be called while it is pending; None where nothing new is to be said.
     has_begun: the leader of the live attempt has begun.
-    due: that attempt has failed, and another one may follow; its hosts may still be being ended.
     """
 
     def __init__(
@@ -35,8 +36,14 @@ class Voice:
     ) -> None:
         self.wanted: Named | None = None
         self.has_begun = False
-        self.due: HandedBack | None = None
+        self._due: HandedBack | None = None
+        self._due_at = 0.0
         self._events, self._log, self._has_turn, self._changed, self._failed = events, log, has_turn, changed, failed
+
+    @property
+    def due(self) -> HandedBack | None:
+        """That attempt has failed, and another one follows in some seconds from now; hosts may still be being ended."""
+        return self._due and replace(self._due, seconds=max(0.0, self._due_at - time.monotonic()))
 
     def __call__(self, news: News) -> None:
         if not self._has_turn():
@@ -51,7 +58,7 @@ class Voice:
         elif self.has_begun:
             wanted = None
         if news.due is not None:
-            self.due, self.wanted = news.due, None
+            self._due, self._due_at, self.wanted = news.due, time.monotonic() + news.due.seconds, None
             self._failed()
         if news.ended is not None:
             self.has_begun, self.wanted = False, None

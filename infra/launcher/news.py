@@ -87,7 +87,7 @@ class Announcer:
 
     def fails(self, due: HandedBack) -> None:
         """It is known how an attempt ends, before it has: ending what is left of it may take long."""
-        self._tell(due.attempt, due=due)
+        self._listen(News(job=self._job, state=self.state, attempt=due.attempt, due=due))
 
     def ended(self, summary: AttemptSummary) -> None:
         cause = summary.failure
@@ -108,7 +108,6 @@ class Announcer:
         observation: Observation | None = None,
         ended: AttemptSummary | None = None,
         waits_for: WaitFor | None = None,
-        due: HandedBack | None = None,
     ) -> None:
         if text is not None:
             self._heard.append(text)
@@ -121,6 +120,5 @@ class Announcer:
                 observation=observation,
                 ended=ended,
                 waits_for=waits_for,
-                due=due,
             )
         )

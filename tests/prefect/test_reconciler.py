@@ -56,6 +56,15 @@ async def begun(scene: Scene, **settings: object) -> tuple[FlowRun, Job]:
     return run, job
 
 
+async def completes(scene: Scene, run: FlowRun, job: Job) -> None:
+    """In its second attempt, on another slice."""
+    await job.until_attempt(2)
+    await scene.say(run, Running(), after="Starting")
+    await scene.say(run, Completed())
+    job.slices.show(ended(2))
+    assert (await job.until_over()).state == "succeeded"
+
+
 def test_a_run_whose_slice_is_lost_crashes_is_handed_out_again_and_goes_on(play: Play) -> None:
     async def story(scene: Scene) -> None:
         async with scene.worker() as reconciler:
@@ -65,11 +74,7 @@ def test_a_run_whose_slice_is_lost_crashes_is_handed_out_again_and_goes_on(play:
             assert state.state_details.scheduled_time is not None and "no progress" in (state.message or "")
             await scene.say(run, Pending())  # as to a worker that it is handed to
             reconciler.nudge(job.folder)
-            await job.until_attempt(2)
-            await scene.say(run, Running(), after="Starting")
-            await scene.say(run, Completed())
-            job.slices.show(ended(2))
-            assert (await job.until_over()).state == "succeeded"
+            await completes(scene, run, job)
         names = await scene.names(run)
         assert names == [
             "Pending", "Queued", "Starting", "Running", "Crashed", "AwaitingRetry", "Pending", "Queued", "Starting",
@@ -91,11 +96,7 @@ def test_a_lost_slice_is_told_while_what_is_left_of_it_is_still_ended(play: Play
             reconciler.nudge(job.folder)
             assert job.slices.forgotten == [] and history.read_outcome(job.storage, 1) is None
             job.slices.are_stubborn = False
-            await job.until_attempt(2)
-            await scene.say(run, Running(), after="Starting")
-            await scene.say(run, Completed())
-            job.slices.show(ended(2))
-            assert (await job.until_over()).state == "succeeded"
+            await completes(scene, run, job)
         names = await scene.names(run)
         assert names.count("Crashed") == names.count("AwaitingRetry") == 1, names
 
@@ -109,11 +110,7 @@ def test_a_run_without_a_deployment_never_seems_to_have_ended_meanwhile(play: Pl
             job = await scene.job(run)
             await scene.say(run, Running(), after="Starting")
             job.slices.show(taken(1))
-            await job.until_attempt(2)
-            await scene.say(run, Running(), after="Starting")
-            await scene.say(run, Completed())
-            job.slices.show(ended(2))
-            await job.until_over()
+            await completes(scene, run, job)
         names = await scene.names(run)
         assert names.index("AwaitingRetry") == names.index("Running") + 1 and "Crashed" not in names, names
 

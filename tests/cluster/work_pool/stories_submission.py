@@ -22,6 +22,7 @@ from slice_runs import SliceRun
 ONE_HOST = {"accelerator": "cpu-1x1"}
 TROUBLED_RUNS = 3
 AWAY_SECONDS = 10.0
+DEATH_SECONDS = 120.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,13 +66,14 @@ def new_way(scene: Scene) -> Iterator[Way]:
 class Submitted:
     """What came of runs. struck: how often each sort of request went wrong. told: by their workers.
 
-    away: what came of one that was cancelled while the server was away.
+    away: what came of one that was cancelled while the server was away. status: of the worker that was killed.
     """
 
     runs: list[Played]
     told: str
     struck: Counter[str]
     away: Played | None = None
+    status: int | None = None
 
 
 def on_request(moment: At) -> Callable[[Way, Worker], SliceRun]:
@@ -106,10 +108,11 @@ def killed(by: Callable[[Way, Worker], SliceRun]) -> Callable[[Scene], Submitted
             worker = way.start_worker()
             way.pool.wait_for_workers(1)
             run = by(way, worker)
-            wait_for(lambda: worker.process.poll() is not None, "the end of the worker")
+            status = worker.process.wait(DEATH_SECONDS)
             way.start_worker()
             run.let_go_on()
-            return Submitted(runs=[played(run, way.pool)], told=way.pool.workers.told(), struck=Counter())
+            found = [played(run, way.pool)]
+            return Submitted(runs=found, told=way.pool.workers.told(), struck=Counter(), status=status)
 
     return play
 

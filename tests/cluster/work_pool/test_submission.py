@@ -27,6 +27,7 @@ OutcomeOf = Callable[[Story, str], Submitted]
 def test_a_worker_is_killed_while_it_submits(outcome_of: OutcomeOf, story: Story, database: str) -> None:
     found = outcome_of(story, database)
     (played,) = found.runs
+    assert found.status != 0, found.told
     assert played.state[0] == "COMPLETED", (played.told, found.told)
     assert played.jobsets == 1 and played.began == 1, played.told
     assert played.run.read()["infrastructure_pid"] == played.run.folder.url

@@ -9,7 +9,10 @@ import pytest
 
 from prefect_tpu.flows.work_pool.slice_events import SliceEvents
 from prefect_tpu.flows.work_pool.voice import Voice
+from prefect_tpu.infra.errors import FailureKind
+from prefect_tpu.infra.launcher.handed_back import HandedBack
 from prefect_tpu.infra.launcher.news import News
+from prefect_tpu.infra.policy.failures import failure
 from prefect_tpu.infra.state import HostObservation, HostPhase, JobState, Observation, WaitFor
 
 WAITS = News(job="digits", state=JobState.QUEUED, attempt=1, text="waiting: no capacity", waits_for=WaitFor.SLICE)
@@ -48,3 +51,21 @@ def test_a_run_is_called_what_its_leader_waits_for(heard: list[News], names: lis
     for news in heard:
         voice(news)
     assert called == names
+
+
+def test_what_is_due_comes_nearer_and_a_name_of_the_old_attempt_is_not_wanted_any_more() -> None:
+    told: list[None] = []
+    events = SliceEvents("digits", "/jobs/digits", [], emit=lambda **_: None)
+    voice = Voice(
+        events, logging.getLogger(str(uuid4())), has_turn=lambda: True, changed=lambda: None,
+        failed=lambda: told.append(None),
+    )  # fmt: skip
+    voice(BEGUN)
+    assert voice.wanted is not None and voice.due is None
+    cause = failure(FailureKind.PREEMPTED, "Host 1 was told to leave.")
+    due = HandedBack(failure=cause, seconds=7.0, attempt=1, reason="no progress")
+    voice(News(job="digits", state=JobState.RUNNING, attempt=1, due=due))
+    first = voice.due
+    assert told == [None] and voice.wanted is None and first is not None and first.attempt == 1
+    second = voice.due
+    assert second is not None and 0.0 < second.seconds < first.seconds < 7.0

@@ -39,8 +39,8 @@ class Folder:
     def asked(self, **changes: Any) -> None:
         history.enter(self.storage, self._make_job(**changes))
 
-    def planned(self, attempt: int, hosts: int = 2) -> None:
-        self.storage.put(layout.plan(attempt), self._make_plan(attempt=attempt, hosts=hosts).to_json())
+    def planned(self, attempt: int, hosts: int = 2, **changes: Any) -> None:
+        self.storage.put(layout.plan(attempt), self._make_plan(attempt=attempt, hosts=hosts, **changes).to_json())
 
     def started(self, attempt: int, host: int) -> None:
         self.storage.put(layout.started(attempt, host), contract.write_json({"pid": os.getpid()}))
@@ -99,6 +99,25 @@ def test_a_job_goes_through_its_states(folder: Folder) -> None:
         "backing_off",
         "stopping",
     ]
+
+
+def test_a_flow_runs_once_its_hosts_are_there_for_they_meet_in_regions_alone(folder: Folder) -> None:
+    program = Program(kind="flow", target="python", arguments=("flows.py",))
+    folder.asked(program=program)
+    folder.planned(1, program=program)
+    folder.started(1, 0)
+    assert folder.state() is JobState.STARTING
+    folder.started(1, 1)
+    assert folder.state() is JobState.RUNNING
+
+
+def test_hosts_of_an_attempt_that_ended_are_not_told_while_the_next_one_is_waited_for(folder: Folder) -> None:
+    folder.asked()
+    folder.planned(1)
+    folder.started(1, 0)
+    assert len(read_status(folder.storage.url).hosts) == 2
+    folder.ended(1)
+    assert read_status(folder.storage.url).hosts == ()
 
 
 def test_a_live_attempt_is_told_host_by_host(folder: Folder) -> None:
