@@ -71,6 +71,7 @@ class Case:
         return JobFacts(
             phase=JobPhase.OPEN,
             driver=driver,
+            driven_for=drive.seconds,
             has_live=voice.has_begun if voice is not None else True,
             is_stop_asked=self.has_asked,
             due=voice.due if voice is not None else None,

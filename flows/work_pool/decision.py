@@ -20,6 +20,7 @@ SUBMISSION_SECONDS = 30.0  # a worker that took a run has written its job by the
 UPLOAD_SECONDS = 600.0  # whoever submits a run without a deployment uploads its code meanwhile
 CANCEL_SECONDS = 10.0  # the engine ends a run that is cancelled itself, in four seconds, and its hooks run
 FINAL_SECONDS = 30.0  # a program whose run has its end leaves by itself
+OTHERS_SECONDS = 120.0  # whoever else drives its job has seen to that by then, or looks at no runs
 FOLDER_SECONDS = 60.0  # a job's folder that is not there for so long is gone
 MOST_RESUBMISSIONS = 10  # ten minutes of workers that die; what kills each worker that takes it must end some day
 FIRST_RESUBMISSION_SECONDS, LONGEST_RESUBMISSION_SECONDS = 5.0, 30.0
@@ -190,7 +191,10 @@ def _of_ended_run(run: RunFacts, job: JobFacts) -> Action:
         return stop
     if not job.is_driven:
         return _drive(run, job)
-    return _after(run, FINAL_SECONDS) or stop
+    if job.driver is Driver.ANOTHER:  # which gives its program the same time, and from when it began to drive
+        return _after(run, OTHERS_SECONDS) or stop
+    left = FINAL_SECONDS - min(run.seconds, job.driven_for)  # its hosts may have left well while nobody looked
+    return Wait(seconds=left) if left > 0.0 else stop
 
 
 def _is_to_be_queued(run: RunFacts, job: JobFacts) -> bool:

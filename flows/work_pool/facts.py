@@ -77,6 +77,7 @@ class Driver(StrEnum):
 class JobFacts:
     """What is written of a job, and who drives it.
 
+    driven_for: seconds for which this process has driven it; 0 where it does not.
     has_live: an attempt has hosts, or is about to.
     ended: the number of the newest attempt that has ended; 0 before the first.
     due: the next attempt, where the last one failed and may be repeated; of a job that this process drives also while
@@ -86,6 +87,7 @@ class JobFacts:
 
     phase: JobPhase
     driver: Driver = Driver.NOBODY
+    driven_for: float = 0.0
     has_live: bool = False
     is_stop_asked: bool = False
     ended: int = 0

@@ -75,6 +75,7 @@ class Drive:
         self.ended = anyio.Event()
         self.outcome: Outcome | None = None
         self._is_driving = False
+        self._since = 0.0
         self._driver: JobDriver | None = None
         self._scope = anyio.CancelScope()
 
@@ -82,6 +83,11 @@ class Drive:
     def is_driving(self) -> bool:
         """Whether the job's lease is ours; before that the drive waits for whoever has it."""
         return self._is_driving
+
+    @property
+    def seconds(self) -> float:
+        """For which the job's lease has been ours; 0 while it is not."""
+        return anyio.current_time() - self._since if self._is_driving else 0.0
 
     def nudge(self) -> None:
         """Look at the job's files now, for a stop was asked for: the more jobs there are, the later that is seen."""
@@ -216,7 +222,7 @@ class Fleet:
             drive._driver = driver
             try:
                 if await wait_for_turn(lease, driver, drive.listen, goes_on=goes_on) is None:
-                    drive._is_driving = True
+                    drive._is_driving, drive._since = True, anyio.current_time()
                     async with turn(lease, driver, crew, heartbeat):
                         early = await _in_turn(driver, after)
                     outcome: Outcome = early or await _end_of(storage)

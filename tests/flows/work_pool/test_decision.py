@@ -14,6 +14,7 @@ from prefect_tpu.flows.work_pool.decision import (
     FINAL_SECONDS,
     FOLDER_SECONDS,
     MOST_RESUBMISSIONS,
+    OTHERS_SECONDS,
     SUBMISSION_SECONDS,
     UPLOAD_SECONDS,
     Action,
@@ -150,7 +151,12 @@ AD_HOC = {"has_deployment": False}
         # The run has its end, and the job has none yet.
         (run(S.COMPLETED), LIVE, Drive(after=1)),
         (run(S.COMPLETED), DRIVEN, Wait(seconds=FINAL_SECONDS)),
-        (late(S.FAILED), DRIVEN, Stop(reason="its flow run has ended")),
+        # One that was just adopted may have left by itself before.
+        (late(S.FAILED), DRIVEN, Wait(seconds=FINAL_SECONDS)),
+        (late(S.FAILED), replace(DRIVEN, driven_for=FINAL_SECONDS - 1), Wait(seconds=1.0)),
+        (late(S.FAILED), replace(DRIVEN, driven_for=FINAL_SECONDS), Stop(reason="its flow run has ended")),
+        (run(S.FAILED), OTHERS, Wait(seconds=OTHERS_SECONDS)),
+        (late(S.FAILED), OTHERS, Stop(reason="its flow run has ended")),
         (run(S.COMPLETED), LOST_ONE, Stop(reason="its flow run has ended")),
         # The job has its end.
         (QUEUED, FAILED, Crash(message=crashed(BROKE), of=2)),
