@@ -70,7 +70,9 @@ class Hands:
         """
         read = await self._read(case)
         action: Action = decide(self._facts(case, case.run), read.facts)
-        if not isinstance(action, Leave | Wait):
+        if isinstance(action, Proposal) and self.has_turn(case):
+            pass  # both are looked at again before anything is proposed
+        elif not isinstance(action, Leave | Wait):
             await self._look_at_run(case)
             action = decide(await self._counted(case, read), read.facts)
         match action:

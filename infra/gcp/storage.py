@@ -33,6 +33,9 @@ _ADVICE = (
 _RETRY = DEFAULT_RETRY.with_timeout(90.0).with_delay(maximum=8.0)
 _TIMEOUT = 60.0
 _CONNECTIONS = 64
+# Google's client asks for the bucket each time an object is not there, in a thread of its own, to name traces that
+# nobody takes; whoever may use the bucket's objects alone is refused that. Versions before 3.11 do not know the word.
+_NO_TRACES = "DISABLE_GCS_PYTHON_CLIENT_OTEL_BUCKET_METADATA"
 _FIELDS = "nextPageToken,prefixes,items(name,size,updated,crc32c,md5Hash,metadata)"
 
 
@@ -47,6 +50,7 @@ def open_bucket(url: str, retry: Retry = _RETRY) -> BucketStorage:
 @cache
 def _client(emulator: str) -> google_storage.Client:
     """One per process, for its connections and its token; another one where the emulator changes."""
+    os.environ.setdefault(_NO_TRACES, "true")
     client = google_storage.Client(project=None)  # a project is needed for making buckets only
     for scheme in ("https://", "http://"):  # as many as there are threads that ask: by default ten stay open
         client._http.mount(scheme, HTTPAdapter(pool_connections=_CONNECTIONS, pool_maxsize=_CONNECTIONS))

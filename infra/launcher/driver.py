@@ -85,7 +85,7 @@ class JobDriver:
             number = number or (action.number if isinstance(action, Submit | Attach) else None)
             if isinstance(action, Close):
                 break
-        return None if number is None else await run_sync(history.read_outcome, self.storage, number)
+        return None if number is None else (await self._hands.look_again()).outcomes.get(number)
 
     async def release(self) -> str | None:
         """Give the slice back, unless the next attempt begins on it at once; the reason where it is kept."""
@@ -144,7 +144,7 @@ class JobDriver:
 
     async def handed_back(self) -> HandedBack | None:
         """What somebody else is to know before the next attempt; None where none is due after a failed one."""
-        return handed_back(self.job, await self._hands.look_anew(), time.time())
+        return handed_back(self.job, await self._hands.look_again(), time.time())
 
     @property
     def is_following(self) -> bool:

@@ -136,7 +136,8 @@ def judge(storage: Storage, number: int, failure: Failure | None) -> Failure | N
     that was killed in between must not be judged again by that.
     """
     name = layout.verdict(number)
-    storage.put_if_absent(name, contract.write_json({"failure": failure and failure.to_json()}))
+    if storage.put_if_absent(name, contract.write_json({"failure": failure and failure.to_json()})):
+        return failure
     with said_where(storage, name), contract.reading(name):
         first = contract.read_json(storage.get(name) or b"", name)["failure"]
         return first and Failure.from_json(first)

@@ -40,7 +40,7 @@ def _lost(storage: Storage, plan: HostPlan) -> AttemptSummary:
     return AttemptSummary(
         number=plan.attempt,
         accelerator=plan.accelerator,
-        started=Ledger(storage).started(plan.attempt),
+        started=Ledger(storage).submitted(plan.attempt).started,
         ended=time.time(),
         outcome=FailureKind.HOST_LOST.value,
         failure=failure(FailureKind.HOST_LOST, message),

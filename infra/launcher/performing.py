@@ -19,8 +19,7 @@ from prefect_tpu.infra.backends import crowd
 from prefect_tpu.infra.backends.base import Attempt, Backend, Held
 from prefect_tpu.infra.backends.outages import OUTAGE_SECONDS, outlast
 from prefect_tpu.infra.contract import Event
-from prefect_tpu.infra.errors import Failure
-from prefect_tpu.infra.job import SliceJob
+from prefect_tpu.infra.job import AttemptSummary, SliceJob
 from prefect_tpu.infra.launcher import checkpoints, history, summing_up
 from prefect_tpu.infra.launcher.actions import (
     Action,
@@ -50,6 +49,7 @@ from prefect_tpu.infra.state import HostPhase, JobEvent, Observation
 from prefect_tpu.infra.storage import Storage
 
 PRUNE_SECONDS = 60.0
+FRESH_LOOKS = 0.25  # of a look: what one decision was made by serves the next one, if nothing was done in between
 TIDY_LOOKS = 15  # half a minute, where a cluster is looked at: it makes a pool for minutes, and deletes none meanwhile
 
 
@@ -69,6 +69,7 @@ class Performer:
         self._reader = Reader(storage)
         self._written: Written | None = None
         self._looked = 0.0
+        self._has_changed = True  # by our own hands, since the last look
         self._next_prune = 0.0
         self._backed_off_after = 0
 
@@ -80,10 +81,17 @@ class Performer:
 
     async def look_anew(self) -> Written:
         """In a thread: a bucket takes its time, and the hosts are looked at meanwhile."""
-        self._looked = anyio.current_time()
+        self._looked, self._has_changed = anyio.current_time(), False
         patience = OUTAGE_SECONDS if self._written else 0.0
         self._written = await outlast(lambda: run_sync(self._reader.look), patience)
         self.slice.offers.rehearsed = refused(self.job, self._written.notes, self._written.obeyed)
+        return self._written
+
+    async def look_again(self) -> Written:
+        """As good as a new look, for one decision after another."""
+        is_fresh = anyio.current_time() - self._looked < FRESH_LOOKS * self._backend.look_seconds
+        if self._written is None or self._has_changed or not is_fresh or self.job.drills:
+            return await self.look_anew()
         return self._written
 
     def nudge(self) -> None:
@@ -100,7 +108,7 @@ class Performer:
         self.slice.tire()
         action = step(self._view(await self.look()))
         if not isinstance(action, Watch | BackOff | Rest):
-            action = step(self._view(await self.look_anew()))
+            action = step(self._view(await self.look_again()))
         while self.slice.lose(action):
             action = step(self._view(await self.look_anew()))
         return action
@@ -110,7 +118,7 @@ class Performer:
 
     async def live(self) -> Live | None:
         """The attempt that has a plan and no outcome."""
-        return self._live(await self.look_anew())
+        return self._live(await self.look_again())
 
     def _live(self, written: Written) -> Live | None:
         plan = written.live
@@ -145,6 +153,7 @@ class Performer:
 
     async def perform(self, action: Action) -> None:
         """Carry out what is due."""
+        self._has_changed = True
         match action:
             case Provision():
                 await self._provision(action)
@@ -185,13 +194,14 @@ class Performer:
         plan = self._backend.plan(attempt, self.slice.held).hosts
         if not await run_sync(self.storage.put_if_absent, layout.plan(action.number), plan.to_json()):
             plan = await run_sync(history.read_plan, self.storage, action.number)
+        self._has_changed = True
         missed = self.slice.offers.missed(offer_of(plan), (await self.look()).ended)
         place = {name: value for name in ("cluster", "zone") if (value := getattr(plan, name)) is not None}
         facts = {"accelerator": plan.accelerator, **place, "hosts": plan.hosts, "instead_of": "; ".join(missed) or None}
         await run_sync(partial(self._ledger.write, action.number, Event.SUBMITTED, **facts))
         self._tell.move(JobEvent.SUBMITTED)
         self._tell.began(plan, self.slice.offers.named(offer_of(plan)), missed)
-        await self._follow(plan)
+        await self._follow(plan, age=0.0)
 
     async def _attach(self, action: Attach) -> None:
         """Somebody began this attempt. Hosts that never started are started now, if the slice is ours."""
@@ -210,14 +220,15 @@ class Performer:
                 return
         self._tell.move(JobEvent.SUBMITTED)
         self._tell.say(action.number, "found running; following it")
-        await self._follow(plan)
+        submitted = await run_sync(self._ledger.submitted, plan.attempt)
+        await self._follow(plan, age=max(0.0, time.time() - submitted.started))
 
-    async def _follow(self, plan: HostPlan) -> None:
+    async def _follow(self, plan: HostPlan, age: float) -> None:
         is_unwanted = await run_sync(history.is_stop_asked, self.storage)  # then what has not begun never does
         handle = self._backend.attach(plan) if is_unwanted else await self._backend.submit(plan, self.slice.held)
-        age = max(0.0, time.time() - await run_sync(self._ledger.started, plan.attempt))
         self.following = await follow(self._backend, handle, self._saw, self._tasks, age)
         self._tasks.start_soon(self._tidy, plan, self.following)
+        self._next_prune = anyio.current_time() + PRUNE_SECONDS
         if self.is_leaving:  # since before there was anybody to tell
             await self.leave()
 
@@ -262,11 +273,13 @@ class Performer:
             handle = self._backend.attach(plan)
             self.following = await follow(self._backend, handle, self._saw, self._tasks)
         following = self.following
-        failure = await run_sync(history.judge, self.storage, following.seen.attempt, action.failure)
-        await self._tell_early(following.seen, failure)
+        plan = await self._plan(following.seen.attempt)
+        failure = await run_sync(history.judge, self.storage, plan.attempt, action.failure)
+        summary = await run_sync(summing_up.of_attempt, self.storage, plan, following.seen, failure)
+        await self._tell_early(summary)
         await following.end()
         await self.slice.waiting.settle(ended=True)
-        summary = await run_sync(summing_up.of_attempt, self.storage, following.seen, failure)
+        summary = await run_sync(summing_up.ended_now, self.storage, plan, summary)
         await run_sync(history.write_outcome, self.storage, summary)
         facts = {"outcome": summary.outcome, "last_step": summary.last_step}
         await run_sync(partial(self._ledger.write, summary.number, Event.ENDED, **facts))
@@ -276,11 +289,14 @@ class Performer:
         self._tell.ended(summary)
         await self._prune()
 
-    async def _tell_early(self, seen: Observation, cause: Failure | None) -> None:
+    async def _plan(self, number: int) -> HostPlan:
+        """What was sent for an attempt; asked for where another process has begun a later one since."""
+        if (newest := (await self.look()).newest) is not None and newest.attempt == number:
+            return newest
+        return await run_sync(history.read_plan, self.storage, number)
+
+    async def _tell_early(self, summary: AttemptSummary) -> None:
         """That another attempt is due is news for whoever moves a run, though the hosts of this one are still ended."""
-        if cause is None:
-            return
-        summary = await run_sync(summing_up.of_attempt, self.storage, seen, cause)
         written = await self.look()
         as_ended = replace(written, outcomes={**written.outcomes, summary.number: summary})
         if (due := handed_back(self.job, as_ended, time.time())) is not None:

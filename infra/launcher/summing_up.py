@@ -3,36 +3,42 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 from prefect_tpu.infra.errors import Failure
 from prefect_tpu.infra.job import AttemptSummary, JobResult
 from prefect_tpu.infra.launcher import checkpoints, history, values
 from prefect_tpu.infra.launcher.ledger import Ledger
+from prefect_tpu.infra.plan import HostPlan
 from prefect_tpu.infra.policy.capacity import lost_places
 from prefect_tpu.infra.policy.failures import with_saves
 from prefect_tpu.infra.state import JobState, Observation
 from prefect_tpu.infra.storage import Storage
 
 
-def of_attempt(storage: Storage, seen: Observation, failure: Failure | None) -> AttemptSummary:
+def of_attempt(storage: Storage, plan: HostPlan, seen: Observation, failure: Failure | None) -> AttemptSummary:
     """By the last look at its hosts and by what it left in the job's folder; it ends now."""
-    number, ledger = seen.attempt, Ledger(storage)
-    plan = history.read_plan(storage, number)
+    submitted = Ledger(storage).submitted(plan.attempt)
     return AttemptSummary(
-        number=number,
+        number=plan.attempt,
         accelerator=plan.accelerator,
-        started=ledger.started(number),
+        started=submitted.started,
         ended=time.time(),
         outcome="succeeded" if failure is None else failure.kind.value,
         failure=failure,
         first_step=seen.progress.first_step,
         last_step=seen.progress.step,
         saved_step=checkpoints.furthest(storage, plan),
-        instead_of=ledger.instead_of(number),
+        instead_of=submitted.instead_of,
         places=lost_places(seen),
         cluster=plan.cluster,
         zone=plan.zone,
     )
+
+
+def ended_now(storage: Storage, plan: HostPlan, summary: AttemptSummary) -> AttemptSummary:
+    """The same of an attempt whose hosts were still being ended, now that they are: they may have saved meanwhile."""
+    return replace(summary, ended=time.time(), saved_step=checkpoints.furthest(storage, plan))
 
 
 def of_job(storage: Storage, name: str, state: JobState, failure: Failure | None) -> JobResult:

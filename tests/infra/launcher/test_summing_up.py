@@ -17,17 +17,21 @@ from prefect_tpu.infra.storage import LocalStorage
 
 
 def test_an_attempt_and_then_its_job(storage: LocalStorage, make_plan: Callable[..., HostPlan]) -> None:
-    storage.put(layout.plan(3), make_plan(attempt=3, accelerator="v5e-8").to_json())
+    plan = make_plan(attempt=3, accelerator="v5e-8")
+    storage.put(layout.plan(3), plan.to_json())
     storage.put(layout.checkpoint_seal(3, 20), b"{}")
     Ledger(storage).write(3, Event.SUBMITTED, instead_of="v6e-16 cannot be had")
     progress = Progress(step=24, first_step=5)
     gone = HostObservation(host=0, phase=HostPhase.ENDED, progress=progress, place="node-7")
     cause = failure(FailureKind.STOPPED, "The job was asked to stop.")
-    kept = summing_up.of_attempt(storage, Observation(attempt=3, hosts=(gone,)), cause)
+    kept = summing_up.of_attempt(storage, plan, Observation(attempt=3, hosts=(gone,)), cause)
     assert (kept.number, kept.accelerator, kept.outcome, kept.failure) == (3, "v5e-8", "stopped", cause)
     assert (kept.first_step, kept.last_step, kept.saved_step) == (5, 24, 20)
     assert (kept.instead_of, kept.places) == ("v6e-16 cannot be had", ("node-7",))
     assert kept.ended is not None and kept.started <= kept.ended <= time.time()
+    storage.put(layout.checkpoint_seal(3, 24), b"{}")  # a host saved while it was ended
+    later = summing_up.ended_now(storage, plan, kept)
+    assert (later.saved_step, later.last_step, later.ended or 0.0) >= (24, 24, kept.ended)
     history.write_outcome(storage, kept)
     end = summing_up.of_job(storage, "digits", JobState.STOPPED, cause)
     assert (end.state, end.attempts, end.value, end.output) == ("stopped", (kept,), None, storage.url)
