@@ -16,6 +16,9 @@ NEIGHBOUR_VENV := .venv-neighbour
 BIN := $(VENV)/bin
 PYTHON = $(shell .ci/find-python)
 
+# Most tests wait for processes: a file of them on each core, though each brings its own servers.
+SIDE_BY_SIDE := -n auto --maxprocesses 4 --dist loadfile
+
 # What the pods of the cluster tier have: what a program needs, and nothing of ours.
 POD_NEEDS := jax>=0.10 orbax-checkpoint>=0.12 gcsfs
 FLOW_NEEDS := prefect>=3.8.1 gcsfs
@@ -54,19 +57,19 @@ check: $(STAMP) ## style, types, arrows; what the pre-commit hook runs
 	$(BIN)/pytest -q -m house_slow
 
 test: $(STAMP) $(POD_STAMP) ## the default tier, then slices and prefect
-	$(BIN)/pytest -q -m "not compiler and not cluster and not work_pool and not house_slow"
+	$(BIN)/pytest -q $(SIDE_BY_SIDE) -m "not compiler and not cluster and not work_pool and not house_slow"
 
 test-default: $(STAMP) ## the default tier alone: seconds, no network
-	$(BIN)/pytest -q
+	$(BIN)/pytest -q $(SIDE_BY_SIDE)
 
 test-slices: $(STAMP) $(POD_STAMP) ## real JAX processes on this machine, drills too
-	$(BIN)/pytest -q -m "$(or $(MARKS),slices)" $(PLACES)
+	$(BIN)/pytest -q $(SIDE_BY_SIDE) -m "$(or $(MARKS),slices)" $(PLACES)
 
 test-drills: $(STAMP) ## rehearsed failures alone and in random sequences; SEEDS=200 tries more
 	DRILL_SEEDS=$(or $(SEEDS),20) DRILL_FIRST=$(or $(FIRST),1) $(BIN)/pytest -q -m drills tests/drills $(and $(ONLY),-k $(ONLY))
 
 test-prefect: $(STAMP) ## a real Prefect server on this machine
-	$(BIN)/pytest -q -m prefect
+	$(BIN)/pytest -q $(SIDE_BY_SIDE) -m prefect
 
 test-compiler: $(STAMP) $(COMPILER_STAMP) ## every accelerator name, asked of Google's TPU compiler
 	PREFECT_TPU_COMPILER_PYTHON=$(CURDIR)/$(COMPILER_VENV)/bin/python $(BIN)/pytest -q -m compiler
@@ -75,7 +78,7 @@ control-plane: ## builds Kubernetes, JobSet and Kueue for test-cluster, once; ne
 	@$(or $(PYTHON),python3) tests/cluster/control_plane/build.py
 
 test-cluster: $(STAMP) $(POD_STAMP) control-plane ## a real Kubernetes control plane on this machine
-	$(BIN)/pytest -q -m cluster
+	$(BIN)/pytest -q $(SIDE_BY_SIDE) -m cluster
 
 test-work-pool: $(STAMP) $(POD_STAMP) $(FLOW_STAMP) $(NEIGHBOUR_STAMP) control-plane ## flows on slices: both, with PostgreSQL and SQLite
 	$(BIN)/pytest -q -m work_pool

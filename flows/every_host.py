@@ -151,6 +151,11 @@ class _Region:
                     return values
                 case "raised":
                     _raise(self._name, message)
+                case kind:
+                    raise PlatformError(
+                        f"The hosts of region {self._name} say {kind!r}, which this prefect-tpu does not know:"
+                        " let the image of the hosts and the flow's code have the same version."
+                    )
 
 
 def _region_key() -> str:

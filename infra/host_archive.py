@@ -20,6 +20,7 @@ from importlib import metadata
 from pathlib import Path
 
 from prefect_tpu.infra.errors import PlatformError
+from prefect_tpu.infra.own_code import ONE_AT_A_TIME
 
 FILE = "host.pyz"
 LARGEST_BYTES = 700 * 1024  # it travels in a ConfigMap, which holds 1 MiB
@@ -107,7 +108,9 @@ def _closure() -> dict[str, Path]:
 
 def _imports(path: Path) -> Iterator[str]:
     """Names of ours, loaded with a module, that may be modules; what is none has no file."""
-    for node in ast.parse(path.read_bytes()).body:
+    with ONE_AT_A_TIME:
+        tree = ast.parse(path.read_bytes())
+    for node in tree.body:
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(f"{_PACKAGE}."):
             yield from (str(node.module), *(f"{node.module}.{alias.name}" for alias in node.names))
         elif isinstance(node, ast.Import):

@@ -7,6 +7,7 @@ import importlib.util
 import pickletools
 import sys
 import sysconfig
+import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
@@ -16,6 +17,8 @@ from types import ModuleType
 from typing import Any
 
 from prefect_tpu.infra.errors import UsageError
+
+ONE_AT_A_TIME = threading.Lock()  # while source is read: CPython 3.11 refuses it now and then where two threads do
 
 
 def siblings(path: Path) -> dict[str, bytes]:
@@ -117,7 +120,8 @@ def find_module(name: str) -> Path | None:
 def parse(path: Path) -> ast.Module:
     """The file as Python reads it. Raises `UsageError` where it cannot."""
     try:
-        with warnings.catch_warnings(action="ignore"):  # Python tells of them where the program runs
+        # Python tells of them where the program runs.
+        with ONE_AT_A_TIME, warnings.catch_warnings(action="ignore"):
             return ast.parse(path.read_bytes(), filename=str(path))
     except OSError as exc:
         raise UsageError(f"Program {path} cannot be read: {exc.strerror}. Check the path.") from exc

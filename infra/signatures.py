@@ -10,6 +10,7 @@ from typing import Any
 
 from prefect_tpu.infra.errors import UsageError
 from prefect_tpu.infra.job_checks import nearest, shown
+from prefect_tpu.infra.own_code import ONE_AT_A_TIME
 
 # What a value that JSON can carry may be given for: Python takes a whole number for a float, but no text for either.
 _FITS = {
@@ -200,7 +201,8 @@ def _text(annotation: Any) -> str:
 
 def _parsed(text: str) -> ast.expr | None:
     try:
-        return ast.parse(text, mode="eval").body
+        with ONE_AT_A_TIME:
+            return ast.parse(text, mode="eval").body
     except SyntaxError:
         return None
 

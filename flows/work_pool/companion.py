@@ -8,11 +8,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from uuid import UUID
 
 import anyio
@@ -28,6 +30,7 @@ MODULE = "prefect_tpu.flows.work_pool.seeing_to"
 START_SECONDS = 180.0  # to import Prefect and submit the run; some seconds on a quiet machine
 LEAVE_SECONDS = 60.0
 LOOK_SECONDS = 0.2
+KEPT_SECONDS = 30 * 86_400.0  # of a log that nobody writes to any more
 MOST_LINES = 10  # of the log, in a message
 
 
@@ -69,26 +72,46 @@ def _start(work_pool: str, flow_run_id: UUID, job_variables: str) -> int:
     command = [sys.executable, "-P", "-m", MODULE, work_pool, str(flow_run_id)]
     try:
         log.parent.mkdir(parents=True, exist_ok=True)
+        _clear_away(log.parent)
         with log.open("ab") as file:
             begins = file.tell()
-            done = subprocess.run(
-                command,
-                input=job_variables.encode(),
-                stdout=subprocess.PIPE,
-                stderr=file,
-                env=_environment(),
-                start_new_session=True,
-                timeout=START_SECONDS,
-            )
+            status, said_pid = _begun(command, job_variables.encode(), file)
     except (OSError, subprocess.TimeoutExpired) as exc:
         raise PlatformError(f"Nothing sees to flow run {flow_run_id}: {exc}. Its log is {log}.") from exc
-    if done.returncode:
+    if status:
         said = log.read_bytes()[begins:].decode(errors="replace").splitlines()[-MOST_LINES:]
         raise PlatformError(
             f"What was to see to flow run {flow_run_id} ended before it was submitted. Its log is {log}; it says:\n"
             + "\n".join(said)
         )
-    return int(done.stdout)
+    return int(said_pid)
+
+
+def _begun(command: list[str], told: bytes, log: IO[bytes]) -> tuple[int, bytes]:
+    """How what is started ends, whose child goes on, and what it says. Where that takes too long both are ended."""
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=log,
+        env=_environment(),
+        start_new_session=True,
+    ) as process:
+        try:
+            said, _ = process.communicate(told, START_SECONDS)
+        except BaseException:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            raise
+        return process.returncode, said
+
+
+def _clear_away(folder: Path) -> None:
+    """Logs that nobody asks for any more."""
+    for log in folder.glob("*.log"):
+        with contextlib.suppress(OSError):
+            if time.time() - log.stat().st_mtime > KEPT_SECONDS:
+                log.unlink()
 
 
 def _environment() -> dict[str, str]:

@@ -40,7 +40,7 @@ class TpuSliceConfiguration(BaseJobConfiguration, SliceFields):
             if not wrong.keys() & data.keys():
                 raise
             made = handler({name: value for name, value in data.items() if name not in wrong})
-            made._refusal = "; ".join(f"{name} is {_shown(data.get(name))}: {why}" for name, why in wrong.items())
+            made._refusal = "; ".join(f"{name} is {_shown(name, data.get(name))}: {why}" for name, why in wrong.items())
         return made
 
     @classmethod
@@ -110,9 +110,11 @@ class TpuSliceConfiguration(BaseJobConfiguration, SliceFields):
 _TOLD = ("flow-run-id", "flow-run-name", "flow-name", "deployment-name", "work-pool-name")
 
 
-def _shown(value: Any) -> str:
-    """In a message; what has parts may hold what nobody may read."""
-    return shown(value) if isinstance(value, str | int | float) else f"of type {type(value).__name__}"
+def _shown(name: str, value: Any) -> str:
+    """In a message; what has parts, or was to have some, may hold what nobody may read."""
+    field = SliceFields.model_fields.get(name)
+    is_plain = field is not None and isinstance(field.get_default(call_default_factory=True), str | int | float)
+    return shown(value) if is_plain and isinstance(value, str | int | float) else f"of type {type(value).__name__}"
 
 
 def _unsaid(name: str) -> Any:

@@ -61,6 +61,7 @@ class Crew:
                 await self._reconciler.run()
             except Exception:
                 log.exception("The reconciler of work pool %r broke; it begins anew.", pool.name)
+            await self.fleet.let_go()  # its drives would speak to nobody: the next one adopts their jobs
             await anyio.sleep(REST_SECONDS)
 
 
@@ -69,10 +70,17 @@ async def at_work(client: PrefectClient, name: str, find_pool: Callable[[], Work
     """A crew that works as long as the block runs; then it lets go of all jobs, whose hosts run on."""
     async with anyio.create_task_group() as tasks:
         crew = Crew(client, name, find_pool, Fleet(tasks))
-        tasks.start_soon(crew.reconcile)
+        reconciling = anyio.CancelScope()
+        tasks.start_soon(_reconcile, crew, reconciling)
         try:
             yield crew
         finally:
+            reconciling.cancel()  # first: it would begin each drive again
             with anyio.move_on_after(LEAVE_SECONDS, shield=True):
                 await crew.fleet.leave()
             tasks.cancel_scope.cancel()
+
+
+async def _reconcile(crew: Crew, scope: anyio.CancelScope) -> None:
+    with scope:
+        await crew.reconcile()

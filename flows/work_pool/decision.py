@@ -16,7 +16,7 @@ from prefect_tpu.flows.work_pool.words import again, crashed, is_of_slice
 from prefect_tpu.infra.launcher.handed_back import HandedBack
 from prefect_tpu.infra.state import JobState
 
-SUBMISSION_SECONDS = 30.0  # a worker that took a run has written its job by then, or was killed
+SUBMISSION_SECONDS = 45.0  # a worker that took a run has written its job or put it back by then, or was killed
 UPLOAD_SECONDS = 600.0  # whoever submits a run without a deployment uploads its code meanwhile
 CANCEL_SECONDS = 10.0  # the engine ends a run that is cancelled itself, in four seconds, and its hooks run
 FINAL_SECONDS = 30.0  # a program whose run has its end leaves by itself

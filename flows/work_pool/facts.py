@@ -24,7 +24,6 @@ class RunFacts:
     seconds: for which this process has seen this very state, by its own clock.
     due_in: seconds until its scheduled time; 0 where it has come, or there is none.
     has_deployment: a run without one is handed out by nobody a second time.
-    has_started: it has been running, however long ago.
     is_withheld: Prefect takes it for being repeated by a process that lives, and hands it out to nobody.
     is_unsubmitted: it crashed because a worker could not submit it, for a reason that may pass.
     resubmitted: how often it was given back to Prefect since it ran last, because nothing came of its submission.
@@ -36,7 +35,6 @@ class RunFacts:
     seconds: float = 0.0
     due_in: float = 0.0
     has_deployment: bool = True
-    has_started: bool = False
     is_withheld: bool = False
     is_unsubmitted: bool = False
     resubmitted: int = 0

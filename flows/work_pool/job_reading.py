@@ -5,6 +5,9 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
+import anyio
+import anyio.to_thread
+
 from prefect_tpu.flows.work_pool.facts import JobFacts, JobPhase
 from prefect_tpu.infra.job import JobResult, SliceJob
 from prefect_tpu.infra.launcher import history
@@ -12,6 +15,8 @@ from prefect_tpu.infra.launcher.handed_back import handed_back
 from prefect_tpu.infra.launcher.written import Reader, Written
 from prefect_tpu.infra.state import JobState
 from prefect_tpu.infra.storage import Storage, local_folder, open_storage
+
+LOOK_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +50,16 @@ class JobReader:
     def _absent(self) -> JobPhase:
         """A folder of a machine may be on another one than this."""
         return JobPhase.ABSENT if local_folder(self.storage) is None else JobPhase.UNKNOWN
+
+
+async def wait_for_end(folder: str, seconds: float) -> None:
+    """Until the job has its end, and its slice is free; at once where there is none, and for so long at most."""
+    storage = open_storage(folder)
+    if await anyio.to_thread.run_sync(history.read_job, storage) is None:
+        return
+    with anyio.move_on_after(seconds):
+        while await anyio.to_thread.run_sync(history.read_result, storage) is None:
+            await anyio.sleep(LOOK_SECONDS)
 
 
 def _of_ended(result: JobResult, written: Written) -> JobFacts:

@@ -52,7 +52,7 @@ class Naming:
             return
         try:
             case.saw(await hands.runs.read(case.id), time.monotonic())
-            if is_pending(case.run):
+            if is_pending(case.run) and case.run is not None and case.run.state_name != wanted.name:
                 case.named, case.named_at = wanted.name, time.monotonic()
                 await hands.transitions.name(case.id, wanted.name, wanted.message)
         except httpx.HTTPError as exc:

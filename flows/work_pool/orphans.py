@@ -77,11 +77,13 @@ class Orphans:
     runs: Runs
     transitions: Transitions
     _pulses: dict[str, Pulse] = field(default_factory=dict)
+    _undriven: set[str] = field(default_factory=set)  # at the last look
 
     async def see_to(self, found: Found, tasks: TaskGroup) -> None:
         """Drive it where nobody does; tell its run where it has its end."""
         if found.is_over:
             storage = open_storage(found.folder)
+            self._forget(storage.url)
             result = await anyio.to_thread.run_sync(history.read_result, storage)
             if result is not None:
                 await self._end_run(storage, result)
@@ -119,7 +121,7 @@ class Orphans:
     async def _see_off(self, drive: Drive) -> None:
         """Once it is over: the run that it was for has its end too."""
         await drive.ended.wait()
-        self._pulses.pop(drive.folder, None)
+        self._forget(open_storage(drive.folder).url)
         if not isinstance(drive.outcome, Ended):
             return  # whoever looks next finds it as it is
         try:
@@ -133,14 +135,18 @@ class Orphans:
         asker = await anyio.to_thread.run_sync(read_asked_by, storage)
         if note is None:
             return
-        if asker is None or asker.flow_run == note:
-            seen = await self.runs.read(UUID(note))
+        if asker is None or asker.flow_run == str(note):
+            seen = await self.runs.read(note)
             if seen is None:  # of another server, whose workers are to find the note, or deleted
                 return
             if seen.state is not None and seen.state.type in (StateType.RUNNING, *UNWANTED[:1]):
                 is_cancelled = seen.state.type is StateType.CANCELLING
-                await self.transitions.move(UUID(note), Cancelled() if is_cancelled else state_of(result))
+                await self.transitions.move(note, Cancelled() if is_cancelled else state_of(result))
         await anyio.to_thread.run_sync(storage.delete, layout.ORPHANED)
+
+    def _forget(self, url: str) -> None:
+        self._pulses.pop(url, None)
+        self._undriven.discard(url)
 
     async def _state_of(self, asker: AskedBy | None) -> StateType | None:
         seen = await self.runs.read(UUID(asker.flow_run)) if asker is not None else None
@@ -148,9 +154,9 @@ class Orphans:
 
     def _look(self, storage: Storage, run: StateType | None) -> Orphan:
         """Who drives on another machine is only seen to be gone by looking twice."""
-        is_known = storage.url in self._pulses
         pulse = self._pulses.setdefault(storage.url, Pulse(storage, time.monotonic))
-        is_driven = pulse.driver() is not None
+        is_driven, is_known = pulse.driver() is not None, storage.url in self._undriven
+        (self._undriven.discard if is_driven else self._undriven.add)(storage.url)
         job = history.read_job(storage)
         has_lease = storage.get(layout.LEASE) is not None
         can_tell = driver_of(storage) is None or (job is not None and job.pods is not None)  # else it is not of here
@@ -168,9 +174,12 @@ def _is_another(storage: Storage, other: str) -> bool:
     return here is None or there is None or not here.samefile(there)
 
 
-def _noted(storage: Storage) -> str | None:
+def _noted(storage: Storage) -> UUID | None:
     raw = storage.get(layout.ORPHANED)
-    return None if raw is None else str(contract.read_json(raw, layout.ORPHANED)["flow_run"])
+    if raw is None:
+        return None
+    with history.said_where(storage, layout.ORPHANED), contract.reading(layout.ORPHANED):
+        return UUID(contract.read_json(raw, layout.ORPHANED)["flow_run"])
 
 
 def _tell(news: News) -> None:

@@ -80,12 +80,15 @@ class Outputs:
 
     def _scan(self) -> list[Found]:
         found: list[Found] = []
+        there: set[str] = set()
         for output in sorted(self.all):
             storage = open_storage(output)
             for name in folder_names(storage):
                 folder = job_folder(output, name)
+                there.add(folder)
                 if folder not in self.over and (seen := self._look(storage.inside(name), folder)) is not None:
                     found.append(seen)
+        self.over &= there
         return found
 
     def _look(self, inside: Storage, folder: str) -> Found | None:

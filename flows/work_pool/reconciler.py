@@ -202,7 +202,7 @@ class Reconciler:
         try:
             async with self._limiter:
                 with anyio.fail_after(DEED_SECONDS):
-                    if await self._hands.see_to(case):
+                    if await self._hands.see_to(case) and not case.is_missed:
                         self._cases.close(case)
             case.errors = 0
         except Exception as exc:  # of one run: the others are seen to
@@ -274,6 +274,7 @@ class Reconciler:
         """One that cannot be read hides no other."""
         try:
             await self._found(found)
+            self._unread.discard(found.folder)
         except (PrefectTpuError, httpx.HTTPError, ValueError) as exc:
             self._outputs.over.discard(found.folder)
             if found.folder not in self._unread:

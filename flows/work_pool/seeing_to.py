@@ -18,7 +18,6 @@ from typing import Any
 from uuid import UUID
 
 import anyio
-import anyio.to_thread
 import httpx
 from prefect.client.schemas.objects import FlowRun
 from prefect.exceptions import Abort, ObjectNotFound
@@ -26,9 +25,8 @@ from prefect.states import Pending
 from prefect.utilities.engine import propose_state
 
 from prefect_tpu.flows.streams import make_lasting
+from prefect_tpu.flows.work_pool.job_reading import wait_for_end
 from prefect_tpu.flows.work_pool.worker import TpuSliceWorker
-from prefect_tpu.infra.launcher import history
-from prefect_tpu.infra.storage import open_storage
 
 log = logging.getLogger(__name__)
 LOOK_SECONDS = 1.0
@@ -66,31 +64,31 @@ async def _see_to(work_pool: str, flow_run: UUID, job_variables: dict[str, Any],
         tasks.start_soon(_end_when_told, tasks.cancel_scope)
         name = f"submitted-from-{socket.gethostname()}"  # one line in the pool's list of workers, however many runs
         async with TpuSliceWorker(work_pool_name=work_pool, name=name, create_pool_if_not_found=False) as worker:
-            run = await worker.client.read_flow_run(flow_run)
-            await _submit(worker, run.model_copy(update={"job_variables": job_variables}))
+            await _submit(worker, await worker.client.read_flow_run(flow_run), job_variables)
             os.write(submitted, b"1")
             os.close(submitted)
-            folder = await _over(worker, flow_run)
+            folder = await _over(worker, flow_run, job_variables)
             if folder:
-                await _ended(folder)
+                await wait_for_end(folder, END_SECONDS)
         tasks.cancel_scope.cancel()
 
 
-async def _submit(worker: TpuSliceWorker, run: FlowRun) -> None:
+async def _submit(worker: TpuSliceWorker, run: FlowRun, job_variables: dict[str, Any]) -> None:
+    run = run.model_copy(update={"job_variables": job_variables})
     configuration = await worker.job_configuration.resolve_for_flow_run(
         run, client=worker.client, work_pool=worker.work_pool, worker_name=worker.name
     )
     await worker.run(run, configuration)
 
 
-async def _take_when_due(worker: TpuSliceWorker, run: FlowRun) -> None:
+async def _take_when_due(worker: TpuSliceWorker, run: FlowRun, job_variables: dict[str, Any]) -> None:
     """As a worker that polls does: the run waits for another start, or could not be submitted before."""
     due = run.state.state_details.scheduled_time if run.state is not None and run.state.is_scheduled() else None
     if due is None or due > datetime.datetime.now(datetime.UTC):
         return
     with contextlib.suppress(Abort):  # somebody else takes it
         await propose_state(worker.client, Pending(), flow_run_id=run.id)
-        await _submit(worker, run)
+        await _submit(worker, run, job_variables)
 
 
 async def _end_when_told(scope: anyio.CancelScope) -> None:
@@ -100,30 +98,25 @@ async def _end_when_told(scope: anyio.CancelScope) -> None:
             return
 
 
-async def _over(worker: TpuSliceWorker, flow_run: UUID) -> str | None:
+async def _over(worker: TpuSliceWorker, flow_run: UUID, job_variables: dict[str, Any]) -> str | None:
     """Wait until the run is over, or deleted. Returns its job's folder; None where it has no job."""
     folder = None
     while True:
         try:
             run = await worker.client.read_flow_run(flow_run)
-            folder = run.infrastructure_pid or folder
-            if run.state is not None and run.state.is_final():
-                return folder
-            await _take_when_due(worker, run)
         except ObjectNotFound:
             return folder
         except httpx.HTTPError as exc:  # the server is away; what is due is done when it is back
             log.warning("Flow run %s cannot be asked for: %s", flow_run, exc)
+        else:
+            folder = run.infrastructure_pid or folder
+            if run.state is not None and run.state.is_final():
+                return folder
+            try:
+                await _take_when_due(worker, run, job_variables)
+            except Exception:  # nobody else may see to the run
+                log.exception("Flow run %s could not be submitted again; tried soon.", flow_run)
         await anyio.sleep(LOOK_SECONDS)
-
-
-async def _ended(folder: str) -> None:
-    """Wait until its slice is free, within bounds: a worker of the pool would do the rest."""
-    if await anyio.to_thread.run_sync(history.read_job, open_storage(folder)) is None:
-        return
-    with anyio.move_on_after(END_SECONDS):
-        while await anyio.to_thread.run_sync(history.read_result, open_storage(folder)) is None:
-            await anyio.sleep(LOOK_SECONDS)
 
 
 if __name__ == "__main__":

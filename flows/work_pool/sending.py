@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +35,8 @@ from prefect_tpu.flows.work_pool.bundle_storage import (
     settings_of,
     steps_of,
 )
+from prefect_tpu.flows.work_pool.job_reading import wait_for_end
+from prefect_tpu.flows.work_pool.outputs import is_folder
 from prefect_tpu.infra.errors import PlatformError, UsageError
 from prefect_tpu.infra.job_checks import nearest
 
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from prefect_tpu.flows.work_pool.slice_flow import SliceFlow
 
 TYPE = "tpu-slice"
+END_SECONDS = 120.0  # from the end of a run to its job's, which frees the slice
 ZIP_FOLDER = "prefect-zip-"  # how the folder begins in which Prefect packs files
 
 
@@ -93,11 +96,20 @@ async def pool_of(client: PrefectClient, name: str, job_variables: Mapping[str, 
 
 
 async def send(
-    client: PrefectClient, flow: SliceFlow[..., Any], parameters: dict[str, Any], again: FlowRun | None = None
+    client: PrefectClient,
+    flow: SliceFlow[..., Any],
+    parameters: dict[str, Any],
+    again: FlowRun | None = None,
+    begun: Callable[[FlowRun], None] = lambda run: None,
 ) -> Sent:
     """A run that is pending, whose bundle lies where its hosts find it.
 
-    again: the run that is to go on, in place of a new one.
+    Args:
+        client: of the Prefect server.
+        flow: what runs.
+        parameters: by name.
+        again: the run that is to go on, in place of a new one.
+        begun: hears of the run as soon as it waits for its slice.
 
     Raises:
         UsageError: the flow cannot be sent, or not to this pool.
@@ -110,6 +122,7 @@ async def send(
     # Whichever machine's worker takes the run, its output is where its bundle lies.
     variables = {**flow.job_variables, "output": settings.output, "command": command_to_string(sending.command)}
     run = await (_made(client, pool, leaving, parameters, variables) if again is None else _again(client, again))
+    begun(run)
     try:
         await _carry(leaving, run, sending)
     except Exception as exc:
@@ -174,6 +187,8 @@ async def _again(client: PrefectClient, run: FlowRun) -> FlowRun:
         raise UsageError(
             f"Flow run {run.name!r} is {run.state_name}, not over: wait for its end or cancel it, then retry it."
         )
+    if run.infrastructure_pid and is_folder(run.infrastructure_pid):  # else its old hosts would be taken for the new
+        await wait_for_end(run.infrastructure_pid, END_SECONDS)
     # A result that is kept would refuse it: whoever retries a completed run wants just that.
     await client.set_flow_run_state(run.id, Pending(message="Retried."), force=True)
     return await client.read_flow_run(run.id)

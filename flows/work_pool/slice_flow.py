@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import Any, Literal, ParamSpec, TypeVar, overload
+from uuid import UUID
 
 import anyio
+import httpx
 import psutil
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import FlowRun, State
+from prefect.exceptions import ObjectNotFound
 from prefect.flows import InfrastructureBoundFlow
 from prefect.logging import get_logger
-from prefect.states import Cancelling, Scheduled
+from prefect.states import Cancelled, Cancelling, Scheduled
 from prefect.utilities.asyncutils import run_coro_as_sync
 from prefect.utilities.callables import get_call_parameters
 from prefect.utilities.urls import url_for
@@ -52,13 +55,14 @@ class SliceFlow(InfrastructureBoundFlow[P, R]):
         return_state, wait_for = bool(kwargs.pop("return_state", False)), kwargs.pop("wait_for", None)
         parameters = self._parameters(args, kwargs)
         if inspect.iscoroutinefunction(self.fn):
-            return self._call(parameters, return_state, wait_for)
-        run, companion = self._submitted(parameters, wait_for)
+            return self._to_its_end(parameters, return_state=return_state, wait_for=wait_for)
+        begun: list[UUID] = []
         try:
+            run, companion = self._submitted(parameters, wait_for, begun)
             run.wait()
             run_coro_as_sync(wait_until_gone(companion))
         except KeyboardInterrupt:  # before this process may end, which it does without waiting for Prefect's threads
-            run_coro_as_sync(_cancel(run))
+            run_coro_as_sync(_cancel(begun))
             raise
         return run.state if return_state else run.result()
 
@@ -68,7 +72,7 @@ class SliceFlow(InfrastructureBoundFlow[P, R]):
         Returns:
             The run: `state`, `wait()` and `result()`.
         """
-        return self._submitted(self._parameters(args, kwargs))[0]
+        return self._submitted(self._parameters(args, kwargs), None, [])[0]
 
     def submit_to_work_pool(self, *args: P.args, **kwargs: P.kwargs) -> SliceRun[R]:
         """Leave the run to whichever worker of the pool takes it; needs no access to where slices come from.
@@ -84,7 +88,7 @@ class SliceFlow(InfrastructureBoundFlow[P, R]):
         Args:
             flow_run: keeps its id; what its tasks have persisted is not computed again.
         """
-        return await self._ended(*await self._submit(flow_run.parameters, flow_run), return_state=False)
+        return await self._to_its_end(flow_run.parameters, flow_run)
 
     def with_options(self, **options: Any) -> SliceFlow[P, R]:
         """The same flow with other options, bound to the same pool."""
@@ -106,20 +110,20 @@ class SliceFlow(InfrastructureBoundFlow[P, R]):
         """By name. Raises Prefect's errors for a call that the flow would not take."""
         return get_call_parameters(self, args, dict(kwargs))
 
-    def _submitted(self, parameters: dict[str, Any], wait_for: Any = None) -> tuple[SliceRun[R], psutil.Process | None]:
-        found: Any = run_coro_as_sync(self._submit(parameters, wait_for=wait_for))
+    def _submitted(
+        self, parameters: dict[str, Any], wait_for: Any, begun: list[UUID]
+    ) -> tuple[SliceRun[R], psutil.Process | None]:
+        found: Any = run_coro_as_sync(self._submit(parameters, None, wait_for, begun))
         return found[0], found[1]
 
-    async def _call(self, parameters: dict[str, Any], return_state: bool, wait_for: Any) -> Any:
-        return await self._ended(*await self._submit(parameters, wait_for=wait_for), return_state=return_state)
-
     async def _submit(
-        self, parameters: dict[str, Any], again: FlowRun | None = None, wait_for: Any = None
+        self, parameters: dict[str, Any], again: FlowRun | None, wait_for: Any, begun: list[UUID]
     ) -> tuple[SliceRun[R], psutil.Process | None]:
+        """begun: gets the run's number as soon as there is one."""
         for future in wait_for or ():
             await anyio.to_thread.run_sync(future.wait)
         async with get_client() as client:
-            sent = await send(client, self, parameters, again)
+            sent = await send(client, self, parameters, again, lambda run: begun.append(run.id))
         _tell(sent.run, self.work_pool)
         return SliceRun(sent.run.id), await start_companion(self.work_pool, sent.run.id, sent.job_variables)
 
@@ -130,12 +134,21 @@ class SliceFlow(InfrastructureBoundFlow[P, R]):
         _tell(sent.run, self.work_pool)
         return SliceRun(sent.run.id)
 
-    async def _ended(self, run: SliceRun[R], companion: psutil.Process | None, *, return_state: bool) -> Any:
+    async def _to_its_end(
+        self,
+        parameters: dict[str, Any],
+        again: FlowRun | None = None,
+        *,
+        return_state: bool = False,
+        wait_for: Any = None,
+    ) -> Any:
+        begun: list[UUID] = []
         try:
+            run, companion = await self._submit(parameters, again, wait_for, begun)
             await run.wait_async()
             await wait_until_gone(companion)
         except asyncio.CancelledError:
-            await _cancel(run)
+            await _cancel(begun)
             raise
         return run.state if return_state else await run.aresult()
 
@@ -152,9 +165,16 @@ def _tell(run: FlowRun, work_pool: str) -> None:
     log.info("Flow run %r goes to a slice of work pool %r: %s", run.name, work_pool, url_for(run) or run.id)
 
 
-async def _cancel(run: SliceRun[Any]) -> None:
-    """Ask for its end; whoever sees to the run does the rest."""
-    log.warning("Interrupted: flow run %s is being cancelled.", run.flow_run_id)
-    with anyio.move_on_after(ASKING_SECONDS, shield=True):
-        async with get_client() as client:
-            await client.set_flow_run_state(run.flow_run_id, Cancelling(message="The caller was interrupted."))
+async def _cancel(begun: Sequence[UUID]) -> None:
+    """Ask for its end; whoever sees to the run does the rest. One that nobody sees to yet has its end at once."""
+    why = "The caller was interrupted."
+    for flow_run in begun:
+        log.warning("Interrupted: flow run %s is being cancelled.", flow_run)
+        with anyio.move_on_after(ASKING_SECONDS, shield=True):
+            try:
+                async with get_client() as client:
+                    run = await client.read_flow_run(flow_run)
+                    state = Cancelling if run.infrastructure_pid else Cancelled
+                    await client.set_flow_run_state(flow_run, state(message=why))
+            except (httpx.HTTPError, ObjectNotFound) as exc:
+                log.warning("Flow run %s could not be cancelled: %s. Cancel it by hand.", flow_run, exc)

@@ -62,18 +62,12 @@ async def with_saved_clusters(configuration: TpuSliceConfiguration) -> TpuSliceC
     return configuration.model_copy(update={**said, "output": configuration.output or output})
 
 
-def job_of(configuration: TpuSliceConfiguration, flow_run: UUID | str) -> tuple[SliceJob, str]:
-    """The job of a run, and the output of all jobs. Nothing is written and nobody is asked.
+def submission_of(configuration: TpuSliceConfiguration, flow_run: UUID | str) -> Submission:
+    """A run as a job. Nothing is written and nobody is asked.
 
     Raises:
         UsageError: no such job can be; the message says which setting to change.
     """
-    submission = submission_of(configuration, flow_run)
-    return submission.job, submission.output
-
-
-def submission_of(configuration: TpuSliceConfiguration, flow_run: UUID | str) -> Submission:
-    """The same with all that belongs to it."""
     if configuration.refusal:
         raise UsageError(f"The settings of the run cannot be used: {configuration.refusal}. Change its job variables.")
     name = name_from_run(str(flow_run))

@@ -26,7 +26,7 @@ from prefect_tpu.infra.errors import PrefectTpuError, RefusedForGood, UsageError
 from prefect_tpu.infra.gcp.errors import ClusterError, Unauthorized, Unavailable
 from prefect_tpu.infra.launcher.asked_by import AskedBy
 
-SUBMIT_SECONDS = 120.0  # for all of it: a cluster or a bucket that takes longer counts as away
+SUBMIT_SECONDS = 40.0  # for all of it: a cluster or a bucket that takes longer counts as away
 AGAIN_SECONDS = 20.0  # until the pool hands a run out again that could not be submitted
 NOT_YET = "Not submitted yet:"  # how the message begins of a run that was put back
 
@@ -115,8 +115,15 @@ class Desk:
         return (now - troubled_since(states, now)).total_seconds()
 
     async def _move(self, run: FlowRun, state: State[Any], log: logging.LoggerAdapter[Any]) -> None:
+        """Prefect takes such states of runs that run and of some that are over, too: the run is looked at each time."""
+
+        async def move() -> None:
+            if not await self._still_waits(run):
+                raise Abort("It waits for no submission any more.")
+            await propose_state(self.client, state, flow_run_id=run.id)
+
         try:
-            await asked(lambda: propose_state(self.client, state, flow_run_id=run.id))
+            await asked(move)
         except (Abort, ObjectNotFound) as exc:  # somebody else has moved it: they know better
             log.info("The run stays as it is: %s", exc)
         except httpx.HTTPError as exc:  # whoever finds it waiting without a job puts it back

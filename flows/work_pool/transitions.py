@@ -13,7 +13,6 @@ from prefect.client.schemas.responses import SetStateStatus
 from prefect.exceptions import ObjectNotFound
 from prefect.states import AwaitingRetry, Cancelled, Crashed, Pending
 
-from prefect_tpu.flows.work_pool.busy_server import asked
 from prefect_tpu.flows.work_pool.decision import Cancel, Crash, Proposal, Requeue, Resume
 
 log = logging.getLogger(__name__)
@@ -35,9 +34,12 @@ class Transitions:
         return await self.move(run, Pending(name=name, message=message))
 
     async def move(self, run: UUID, state: State[Any]) -> bool:
-        """Whether Prefect takes it. It refuses after an answer that was lost; the next look sees that it is done."""
+        """Whether Prefect takes it. Asked once: an answer may be lost, and what was right then may be wrong since.
+
+        Raises `httpx.HTTPError` where the server does not answer; the next look decides anew.
+        """
         try:
-            answer = await asked(lambda: self._client.set_flow_run_state(run, state))
+            answer = await self._client.set_flow_run_state(run, state)
         except ObjectNotFound:
             log.info("Flow run %s is gone, so it is not moved to %s.", run, state.name)
             return False

@@ -9,28 +9,28 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 
 import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
-from prefect_tpu.infra.backends import open_backend
+from prefect_tpu.infra.backends import crowd, open_backend
 from prefect_tpu.infra.backends.base import Backend
 from prefect_tpu.infra.backends.crowd import Crowd
 from prefect_tpu.infra.errors import NoSuchJob, PlatformError
 from prefect_tpu.infra.gcp.sharing import Shared
 from prefect_tpu.infra.job import JobResult, SliceJob
 from prefect_tpu.infra.launcher import history
+from prefect_tpu.infra.launcher.claims import Claims
 from prefect_tpu.infra.launcher.driver import JobDriver
 from prefect_tpu.infra.launcher.handed_back import HandedBack
-from prefect_tpu.infra.launcher.heartbeat import Heartbeat, Heartbeats
-from prefect_tpu.infra.launcher.lease import Lease
+from prefect_tpu.infra.launcher.heartbeat import Heartbeat, Heartbeats, Others
+from prefect_tpu.infra.launcher.lease import Driver, Lease
 from prefect_tpu.infra.launcher.news import Listener, nobody
-from prefect_tpu.infra.launcher.turn import turn, wait_for_turn
+from prefect_tpu.infra.launcher.turn import FOLLOW_SECONDS, turn, wait_for_turn
 from prefect_tpu.infra.storage import Storage, open_storage
-
-LEAVE_SECONDS = 10.0  # for what is given back when a drive ends early
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,8 +43,6 @@ class Ended:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lost:
     """Somebody else drives the job now, because this process stood still for too long."""
-
-    holder: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +76,7 @@ class Drive:
         self._since = 0.0
         self._driver: JobDriver | None = None
         self._scope = anyio.CancelScope()
+        self._nudged = anyio.Event()
 
     @property
     def is_driving(self) -> bool:
@@ -93,6 +92,7 @@ class Drive:
         """Look at the job's files now, for a stop was asked for: the more jobs there are, the later that is seen."""
         if self._driver is not None:
             self._driver.nudge()
+        self._nudged.set()
 
 
 class Fleet:
@@ -113,11 +113,10 @@ class Fleet:
         self._tasks, self._clock, self._backends = tasks, clock, backends
         self._opened: dict[str, Backend] = {}
         self._drives: dict[str, Drive] = {}
-        self._deeds: dict[str, anyio.Lock] = {}
-        self._awaited: dict[str, Lease] = {}  # by looking again one sees that whoever holds it renews it no more
         self._has_left = False
         self._shared, self._crowd = Shared(), Crowd()
-        self._heartbeats = Heartbeats(tasks, clock)
+        self._claims = Claims(tasks, clock)
+        self._heartbeats, self._others = Heartbeats(tasks, clock), Others(tasks, clock)
 
     @property
     def drives(self) -> Mapping[str, Drive]:
@@ -131,7 +130,6 @@ class Fleet:
         *,
         hands_back: bool = False,
         after: int = 0,
-        goes_on: bool = False,
     ) -> Drive:
         """Begin to drive the job of this folder once nobody else does. Returns at once.
 
@@ -144,64 +142,47 @@ class Fleet:
                 after which another may follow, also one that had ended before the lease was ours.
             after: of attempts up to this number whoever starts the drive has done what was to be done: it waits until
                 the next one is due, and begins it.
-            goes_on: a job that has failed or was stopped begins a new round; else every end is the end.
         """
         if (drive := self._drives.get(folder)) is None:
             drive = self._drives[folder] = Drive(folder, listen)
-            self._tasks.start_soon(self._carry_out, drive, after if hands_back else None, goes_on)
+            self._tasks.start_soon(self._carry_out, drive, after if hands_back else None)
         return drive
 
     @asynccontextmanager
     async def hold(self, folder: str) -> AsyncIterator[Storage | None]:
-        """The job's lease, for a deed of some seconds, without driving; None where somebody else has it.
+        """The job's lease, for a deed, without driving; None where somebody else has it.
 
-        Asked again and again, it takes over a lease that lapsed.
+        It is renewed until the deed is done. Asked again and again, it takes over a lease that lapsed.
 
         Where this process drives the job it is held already; the drive keeps its lease until the deed is done, so
         never wait for the end of a drive inside.
         """
-        storage = open_storage(folder)
-        async with self._deed(folder):
-            drive = self._drives.get(folder)
-            if drive is not None and drive.is_driving:
-                yield storage
-                return
-            lease = self._awaited.pop(folder, None) or Lease(storage, self._clock)
-            try:
-                is_ours = await anyio.to_thread.run_sync(lease.take) is None
-                if not is_ours:
-                    self._awaited[folder] = lease
-                yield storage if is_ours else None
-            finally:
-                with anyio.move_on_after(LEAVE_SECONDS, shield=True):
-                    await anyio.to_thread.run_sync(lease.give_up)
+        async with self._claims.held(folder, self._is_driving) as is_ours:
+            yield open_storage(folder) if is_ours else None
 
     async def leave(self) -> None:
         """Let go of all jobs: hosts run on, and whoever comes next adopts them. Nothing can be started after that."""
         self._has_left = True
+        await self.let_go()
+        await self._shared.close()
+
+    async def let_go(self) -> None:
+        """Drive none of the jobs any more that are driven now."""
         left = list(self._drives.values())
         for drive in left:
             drive._scope.cancel()
         for drive in left:
             await drive.ended.wait()
-        await self._shared.close()
 
-    @asynccontextmanager
-    async def _deed(self, folder: str) -> AsyncIterator[None]:
-        """Of deeds on one job one at a time; taking and giving up its lease are such."""
-        lock = self._deeds.setdefault(folder, anyio.Lock())
-        try:
-            async with lock:
-                yield
-        finally:
-            if not lock.statistics().tasks_waiting and not lock.locked():
-                self._deeds.pop(folder, None)
+    def _is_driving(self, folder: str) -> bool:
+        drive = self._drives.get(folder)
+        return drive is not None and drive.is_driving
 
-    async def _carry_out(self, drive: Drive, after: int | None, goes_on: bool) -> None:
+    async def _carry_out(self, drive: Drive, after: int | None) -> None:
         try:
             with drive._scope, self._shared.used(), self._crowd.used():
                 if not self._has_left:
-                    drive.outcome = await self._drive(drive, after, goes_on)
+                    drive.outcome = await self._drive(drive, after)
         except Exception as exc:
             drive.outcome = Broken(error=_first(exc))
         finally:
@@ -210,18 +191,20 @@ class Fleet:
             self._drives.pop(drive.folder, None)
             drive.ended.set()
 
-    async def _drive(self, drive: Drive, after: int | None, goes_on: bool) -> Outcome:
+    async def _drive(self, drive: Drive, after: int | None) -> Outcome:
         """Until the drive is over. What runs beside it ends with it."""
         storage = open_storage(drive.folder)
         job = await anyio.to_thread.run_sync(history.read_job, storage)
         if job is None:
             raise NoSuchJob(f"There is no job in {storage.url}: it was moved or deleted.")
+        await self._claims.release(drive.folder)
         async with self._heartbeat(job, storage) as heartbeat, anyio.create_task_group() as crew:
             lease = Lease(storage, self._clock, None if heartbeat is None else heartbeat.name)
             driver = JobDriver(job, storage, self._backend(job), drive.listen, tasks=crew)
             drive._driver = driver
             try:
-                if await wait_for_turn(lease, driver, drive.listen, goes_on=goes_on) is None:
+                rest = partial(self._rest, drive, driver, storage)
+                if await wait_for_turn(lease, driver, drive.listen, goes_on=False, rest=rest) is None:
                     drive._is_driving, drive._since = True, anyio.current_time()
                     async with turn(lease, driver, crew, heartbeat):
                         early = await _in_turn(driver, after)
@@ -229,12 +212,33 @@ class Fleet:
                 else:
                     outcome = await _end_of(storage)
             finally:
-                with anyio.move_on_after(LEAVE_SECONDS, shield=True):
-                    async with self._deed(drive.folder):
+                with anyio.CancelScope(shield=True):
+                    async with self._claims.deed(drive.folder):  # whose deeds are bounded
                         drive._is_driving = False
-                        await anyio.to_thread.run_sync(lease.give_up)
+                        await self._claims.give_up(drive.folder, lease)
             crew.cancel_scope.cancel()
         return outcome
+
+    async def _rest(self, drive: Drive, driver: JobDriver, storage: Storage, holder: Driver) -> bool:
+        """Between two looks at a lease that somebody else holds; whether they are known to be gone."""
+        seconds = max(FOLLOW_SECONDS, driver.look_seconds)
+        if holder.heartbeat is None:
+            await anyio.sleep(crowd.idle(seconds))
+            return False
+        is_silent = False
+
+        async def listen() -> None:
+            nonlocal is_silent
+            output = open_storage(storage.url.rpartition("/")[0])
+            is_silent = await self._others.wait_until_silent(output, holder.heartbeat or "", crowd.idle(seconds))
+            drive._nudged.set()
+
+        async with anyio.create_task_group() as ears:
+            ears.start_soon(listen)
+            await drive._nudged.wait()
+            ears.cancel_scope.cancel()
+        drive._nudged = anyio.Event()
+        return is_silent
 
     def _backend(self, job: SliceJob) -> Backend:
         """One for all jobs in clusters; one each for those of this machine, which remembers the processes it starts."""
@@ -261,7 +265,7 @@ async def _in_turn(driver: JobDriver, after: int | None) -> HandedBack | Lost | 
     except PlatformError:
         if driver.successor is None:
             raise
-        return Lost(holder=driver.successor)
+        return Lost()
 
 
 async def _attempts(driver: JobDriver, after: int | None) -> HandedBack | None:

@@ -55,17 +55,19 @@ class Heartbeat:
             try:
                 async with self._lock:
                     await self._beat()
-            except PrefectTpuError as exc:
+            except Exception as exc:  # whatever a network or a disk says: others take over if it lasts
                 log.warning("The sign of life of this process could not be written: %s", exc)
 
     async def end(self) -> None:
         """Nothing is driven here any more."""
         await run_sync(self._output.delete, layout.heartbeat(self.name))
 
-    async def wait_until_late(self, at_most: float) -> None:
-        """Return when it comes late, or after a while."""
+    async def wait_until_late(self, missed: int, at_most: float) -> int:
+        """Return when it has come late more often than so, or after a while: how often it has by then."""
         with anyio.move_on_after(at_most):
-            await self._was_late.wait()
+            while self.missed == missed:
+                await self._was_late.wait()
+        return self.missed
 
     async def _beat(self) -> None:
         self._beats += 1
@@ -82,6 +84,64 @@ class Heartbeat:
         for name, facts in self._output.facts(layout.HEARTBEATS).items():
             if time.time() - facts.changed > STALE_SECONDS:
                 self._output.delete(name)
+
+
+class Others:
+    """Do processes live that hold leases which point to their heartbeats? Each is looked at once, for all who ask."""
+
+    def __init__(self, tasks: TaskGroup, clock: Callable[[], float]) -> None:
+        self._tasks, self._clock = tasks, clock
+        self._watched: dict[tuple[str, str], _Watched] = {}
+
+    async def wait_until_silent(self, output: Storage, name: str, at_most: float) -> bool:
+        """Return when that one is gone or has stood still for as long as a lease lasts, or after a while.
+
+        Returns:
+            Whether it is gone.
+        """
+        key = output.url, name
+        if (watched := self._watched.get(key)) is None:
+            watched = self._watched[key] = _Watched(output, name, self._clock)
+            self._tasks.start_soon(self._look, key, watched)
+        watched.users += 1
+        try:
+            with anyio.move_on_after(at_most):
+                await watched.is_silent.wait()
+            return watched.is_silent.is_set()
+        finally:
+            watched.users -= 1
+
+    async def _look(self, key: tuple[str, str], watched: _Watched) -> None:
+        while watched.users and not watched.is_silent.is_set():
+            try:
+                if await run_sync(watched.look):
+                    watched.is_silent.set()
+            except Exception as exc:  # what cannot be read now says nothing of whoever writes it
+                log.info("Whether another process lives cannot be seen now: %s", exc)
+                watched.forget()
+            await anyio.sleep(RENEW_SECONDS)
+        del self._watched[key]
+
+
+class _Watched:
+    """A heartbeat of another process."""
+
+    def __init__(self, output: Storage, name: str, clock: Callable[[], float]) -> None:
+        self.users, self.is_silent = 0, anyio.Event()
+        self._output, self._name, self._clock = output, name, clock
+        self._seen: bytes | None = None
+        self._seen_at: float | None = None
+
+    def look(self) -> bool:
+        """Whether it is known to be gone."""
+        seen = self._output.get(layout.heartbeat(self._name))
+        if self._seen_at is None or seen != self._seen:
+            self._seen, self._seen_at = seen, self._clock()
+        return seen is None or self._clock() - self._seen_at > LAPSED_SECONDS
+
+    def forget(self) -> None:
+        """Count anew from the next look."""
+        self._seen_at = None
 
 
 class Heartbeats:

@@ -78,17 +78,25 @@ class Lease:
         self._renewals = 0
         self._seen: bytes | None = None
         self._seen_at = clock()
+        self._held_by: Driver | None = None
 
-    def take(self) -> Driver | None:
-        """None where we drive now; else who does. Asked again, it takes over a lease that lapsed."""
+    def take(self, *, is_silent: bool = False) -> Driver | None:
+        """None where we drive now; else who does. Asked again, it takes over a lease that lapsed.
+
+        is_silent: whoever held it last is known to be gone, by the heartbeat that it points to.
+        """
         raw = self._storage.get(layout.LEASE)
         if raw is None and self._storage.put_if_absent(layout.LEASE, self._claim()):
             return None  # of two that find no lease, one gets it
         raw = raw or self._storage.get(layout.LEASE)
         holder = _parse(raw)
-        if holder is None or holder.token == self._me.token or holder.is_dead or self._has_lapsed(raw, holder):
+        if holder is None or holder.token == self._me.token or holder.is_dead:
             self.renew()
             return None
+        if (is_silent and holder == self._held_by) or self._has_lapsed(raw, holder):
+            self.renew()
+            return None
+        self._held_by = holder
         return holder
 
     def renew(self) -> None:
@@ -112,7 +120,9 @@ class Lease:
         return None if holder is None or holder.token == self._me.token else holder
 
     def give_up(self) -> None:
-        if self.successor() is None:
+        """Nothing happens where it is not ours: somebody may just be taking it."""
+        holder = _parse(self._storage.get(layout.LEASE))
+        if holder is not None and holder.token == self._me.token:
             self._storage.delete(layout.LEASE)
 
     def _has_lapsed(self, raw: bytes | None, holder: Driver) -> bool:

@@ -9,6 +9,7 @@ import math
 import time
 from dataclasses import replace
 from functools import partial
+from typing import assert_never
 
 import anyio
 from anyio.abc import TaskGroup
@@ -173,6 +174,8 @@ class Performer:
                 await self._back_off(action)
             case Finish():
                 await self._finish(action)
+            case _:
+                assert_never(action)
 
     async def _provision(self, action: Provision) -> None:
         self._tell.move(JobEvent.SLICE_WANTED)

@@ -26,7 +26,8 @@ def main(
 ) -> dict[str, Any]:
     """The sum of 0 … `steps` - 1, a step each `seconds`; every host counts alike and keeps its state at each step.
 
-    Before step `hold_at` it waits until it is told to go on (a file `GO` in its folder) or to leave.
+    Before step `hold_at`, and each after it, it waits until it is told to go on (a file `GO` in its folder) or to
+    leave: so does an attempt that goes on behind it.
     """
     leaving: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, frame: leaving.append(number))
@@ -38,7 +39,7 @@ def main(
         begin, total = _read(state)
         for step in range(begin, steps):
             time.sleep(seconds)
-            while step == hold_at and not leaving and not (folder / GO).exists():
+            while hold_at is not None and step >= hold_at and not leaving and not (folder / GO).exists():
                 time.sleep(LOOK_SECONDS)
             if step == fail_at:
                 raise ValueError(f"step {step} was asked to fail")

@@ -194,7 +194,6 @@ runs = st.builds(
     seconds=st.sampled_from([0.0, UPLOAD_SECONDS]),
     due_in=st.sampled_from([0.0, 5.0]),
     has_deployment=st.booleans(),
-    has_started=st.booleans(),
     is_withheld=st.booleans(),
     is_unsubmitted=st.just(False),
     resubmitted=st.integers(0, 6),

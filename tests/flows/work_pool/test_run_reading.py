@@ -65,5 +65,5 @@ def test_a_run_as_it_counts() -> None:
     assert found.is_withheld and not found.has_deployment
     assert run_facts(run(due), at(9)).due_in == 0.0
     assert run_facts(run(Pending(), deployment_id=uuid4(), start_time=NOW), NOW) == RunFacts(
-        type=StateType.PENDING, name="Pending", has_deployment=True, has_started=True
+        type=StateType.PENDING, name="Pending", has_deployment=True
     )

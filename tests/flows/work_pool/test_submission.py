@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from asked_runs import JOB, KEY, RUN, configured, worker_settings
 
-from prefect_tpu.flows.work_pool.submission import NotNow, Submission, job_of, submission_of, submit
+from prefect_tpu.flows.work_pool.submission import NotNow, Submission, submission_of, submit
 from prefect_tpu.infra import layout
 from prefect_tpu.infra.contract import Env
 from prefect_tpu.infra.errors import UsageError
@@ -57,22 +57,23 @@ def settings() -> Iterator[None]:
     ],
 )
 def test_each_setting_finds_its_place(said: dict[str, Any], field: str, value: object, tmp_path: Path) -> None:
-    job, output = job_of(configured(**{"output": str(tmp_path), **said}), RUN)
+    submission = submission_of(configured(**{"output": str(tmp_path), **said}), RUN)
+    job, output = submission.job, submission.output
     assert getattr(job, field) == value
     assert output == said.get("output", str(tmp_path))
 
 
 def test_its_program_is_the_flow_by_the_hosts_own_interpreter_or_what_the_run_brings(tmp_path: Path) -> None:
-    plain, _ = job_of(configured(output=str(tmp_path)), RUN)
+    plain = submission_of(configured(output=str(tmp_path)), RUN).job
     assert (plain.program.kind, plain.program.target) == ("flow", "python")
     assert plain.program.arguments == ("-m", "prefect", "flow-run", "execute")
-    own, _ = job_of(configured(output=str(tmp_path), command="uv run 'a b.py' --key 1"), RUN)
+    own = submission_of(configured(output=str(tmp_path), command="uv run 'a b.py' --key 1"), RUN).job
     assert (own.program.target, own.program.arguments) == ("uv", ("run", "a b.py", "--key", "1"))
 
 
 def test_pods_have_what_was_said_of_them_and_whose_they_are_told_without_labels() -> None:
     said = {"namespace": "ml", "memory": "8Gi", "labels": {"team": "vision"}, "secrets": {"TOKEN": "tokens/key"}}
-    job, _ = job_of(configured(**IN_CLUSTER, **said), RUN)
+    job = submission_of(configured(**IN_CLUSTER, **said), RUN).job
     assert job.pods is not None
     assert (job.pods.namespace, job.pods.memory, job.pods.labels) == ("ml", "8Gi", {"team": "vision"})
     assert job.pods.annotations["prefect.io/flow-run-id"] == str(RUN)
@@ -97,7 +98,7 @@ def test_pods_have_what_was_said_of_them_and_whose_they_are_told_without_labels(
 )
 def test_what_no_job_can_be_made_of_is_told_with_what_to_change(said: dict[str, Any], why: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=why):
-        job_of(configured(**{"output": str(tmp_path), **said}), RUN)
+        submission_of(configured(**{"output": str(tmp_path), **said}), RUN)
 
 
 # What nobody may read

@@ -12,7 +12,7 @@ import pytest
 
 from prefect_tpu.infra import layout
 from prefect_tpu.infra.errors import PlatformError
-from prefect_tpu.infra.launcher.heartbeat import LATE_SECONDS, STALE_SECONDS, Heartbeat, Heartbeats
+from prefect_tpu.infra.launcher.heartbeat import LATE_SECONDS, STALE_SECONDS, Heartbeat, Heartbeats, Others
 from prefect_tpu.infra.launcher.lease import LAPSED_SECONDS, RENEW_SECONDS
 from prefect_tpu.infra.storage import LocalStorage
 
@@ -82,7 +82,7 @@ def test_it_goes_on_and_says_when_it_came_late(output: LocalStorage) -> None:
         async with heartbeats.of(output) as mine:
             before = output.get(layout.heartbeat(mine.name))
             now += LATE_SECONDS + 1.0
-            await mine.wait_until_late(at_most=60.0)
+            assert await mine.wait_until_late(0, at_most=60.0) == 1
             assert mine.missed == 1 and output.get(layout.heartbeat(mine.name)) != before
 
     within(deed, lambda: now)
@@ -92,3 +92,47 @@ def test_nobody_is_taken_for_dead_before_it_knows_that_it_was_late() -> None:
     assert LATE_SECONDS > RENEW_SECONDS
     assert LATE_SECONDS + RENEW_SECONDS <= LAPSED_SECONDS
     assert Heartbeat(LocalStorage("/nowhere"), time.monotonic).missed == 0
+
+
+@RUNS_LATE
+def test_of_others_each_is_looked_at_once_and_all_who_wait_hear_that_it_is_gone(output: LocalStorage) -> None:
+    output.put(layout.heartbeat("theirs"), b"1")
+    looks: list[float] = []
+
+    def clock() -> float:
+        looks.append(0.0)
+        return 0.0
+
+    async def run() -> None:
+        async with anyio.create_task_group() as tasks:
+            others = Others(tasks, clock)
+            gone: list[bool] = []
+
+            async def wait(at_most: float) -> None:
+                gone.append(await others.wait_until_silent(output, "theirs", at_most))
+
+            with anyio.fail_after(60):
+                async with anyio.create_task_group() as waiting:
+                    for _ in range(10):
+                        waiting.start_soon(wait, 0.5)
+                assert gone == [False] * 10 and len(looks) <= 2, "one look for all of them"
+                async with anyio.create_task_group() as waiting:
+                    for _ in range(10):
+                        waiting.start_soon(wait, 50.0)
+                    output.delete(layout.heartbeat("theirs"))
+                assert gone[10:] == [True] * 10
+
+    anyio.run(run)
+
+
+@RUNS_LATE
+def test_one_that_stands_still_is_gone_too(output: LocalStorage) -> None:
+    output.put(layout.heartbeat("theirs"), b"1")
+    now = iter(range(0, 1000, int(LAPSED_SECONDS)))
+
+    async def run() -> None:
+        async with anyio.create_task_group() as tasks:
+            with anyio.fail_after(60):
+                assert await Others(tasks, lambda: next(now)).wait_until_silent(output, "theirs", 50.0)
+
+    anyio.run(run)

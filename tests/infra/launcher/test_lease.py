@@ -189,3 +189,25 @@ def test_the_newer_sign_of_life_counts(storage: LocalStorage) -> None:
     beat.put(layout.heartbeat("theirs"), b"1")
     os.utime(beat.path(layout.heartbeat("theirs")), (2000.0, 2000.0))
     assert renewed_at(storage) == 2000.0
+
+
+def test_who_never_had_it_takes_nobody_s_away(storage: LocalStorage, clock: Clock) -> None:
+    """Between a look that finds none and the deletion, somebody else may have taken it."""
+    elsewhere(storage)
+    asks = Lease(storage, clock)
+    assert asks.take() is not None
+    storage.delete(layout.LEASE)
+    asks.give_up()
+    elsewhere(storage, token="a third")
+    asks.give_up()
+    assert sign_of_life(storage) is not None
+
+
+def test_a_holder_that_is_known_to_be_gone_is_not_waited_for(storage: LocalStorage, clock: Clock) -> None:
+    elsewhere(storage, heartbeat="theirs")
+    storage.put(layout.heartbeat("theirs"), b"1")
+    first = Lease(storage, clock)
+    assert first.take() is not None
+    elsewhere(storage, token="a third", heartbeat="another")
+    assert first.take(is_silent=True) is not None, "somebody else has it since"
+    assert first.take(is_silent=True) is None
