@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import replace
 from functools import partial
 from typing import assert_never
 
@@ -20,7 +19,7 @@ from prefect_tpu.infra.backends import crowd
 from prefect_tpu.infra.backends.base import Attempt, Backend, Held
 from prefect_tpu.infra.backends.outages import OUTAGE_SECONDS, outlast
 from prefect_tpu.infra.contract import Event
-from prefect_tpu.infra.job import AttemptSummary, SliceJob
+from prefect_tpu.infra.job import SliceJob
 from prefect_tpu.infra.launcher import checkpoints, history, summing_up
 from prefect_tpu.infra.launcher.actions import (
     Action,
@@ -34,8 +33,8 @@ from prefect_tpu.infra.launcher.actions import (
     TellToLeave,
     Watch,
 )
+from prefect_tpu.infra.launcher.ending import Ending
 from prefect_tpu.infra.launcher.following import Following, follow, look
-from prefect_tpu.infra.launcher.handed_back import handed_back
 from prefect_tpu.infra.launcher.holding import LOOK_SECONDS, Holding
 from prefect_tpu.infra.launcher.ledger import Ledger
 from prefect_tpu.infra.launcher.news import Announcer
@@ -275,17 +274,10 @@ class Performer:
             assert plan is not None, "step closes only what lives"
             handle = self._backend.attach(plan)
             self.following = await follow(self._backend, handle, self._saw, self._tasks)
-        following = self.following
-        plan = await self._plan(following.seen.attempt)
-        failure = await run_sync(history.judge, self.storage, plan.attempt, action.failure)
-        summary = await run_sync(summing_up.of_attempt, self.storage, plan, following.seen, failure)
-        await self._tell_early(summary)
-        await following.end()
+        plan = await self._plan(self.following.seen.attempt)
+        ending = Ending(job=self.job, storage=self.storage, ledger=self._ledger, tell=self._tell)
+        summary = await ending.of(self.following, plan, action.failure, await self.look())
         await self.slice.waiting.settle(ended=True)
-        summary = await run_sync(summing_up.ended_now, self.storage, plan, summary)
-        await run_sync(history.write_outcome, self.storage, summary)
-        facts = {"outcome": summary.outcome, "last_step": summary.last_step}
-        await run_sync(partial(self._ledger.write, summary.number, Event.ENDED, **facts))
         self.following = None
         if not isinstance(step(self._view(await self.look_anew())), Finish):
             self._tell.move(JobEvent.RETRY_DUE)
@@ -297,13 +289,6 @@ class Performer:
         if (newest := (await self.look()).newest) is not None and newest.attempt == number:
             return newest
         return await run_sync(history.read_plan, self.storage, number)
-
-    async def _tell_early(self, summary: AttemptSummary) -> None:
-        """That another attempt is due is news for whoever moves a run, though the hosts of this one are still ended."""
-        written = await self.look()
-        as_ended = replace(written, outcomes={**written.outcomes, summary.number: summary})
-        if (due := handed_back(self.job, as_ended, time.time())) is not None:
-            self._tell.fails(due)
 
     async def _back_off(self, action: BackOff) -> None:
         if (last := await self.number(action)) != self._backed_off_after:  # once, not at each look

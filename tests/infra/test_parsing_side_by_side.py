@@ -1,4 +1,4 @@
-"""Several threads may prepare jobs at once; CPython 3.11 refuses source that two of them read together, now and then."""
+"""Several threads may prepare jobs at once; CPython 3.11 refuses source now and then that two of them read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ READERS = 8
 
 @pytest.fixture
 def restless() -> Iterator[None]:
-    """Threads take turns as often as they can, also while a tree is made: its nodes are collected, which runs Python."""
+    """Threads take turns as often as they can, also while a tree is made: garbage is looked for, which runs Python."""
     before = sys.getswitchinterval(), gc.get_threshold()
     sys.setswitchinterval(1e-6)
     gc.set_threshold(50, 1_000_000, 1_000_000)
