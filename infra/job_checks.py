@@ -58,14 +58,23 @@ def _not_json(place: str, value: Any) -> str | None:
 
 
 def check_environment(env: Any) -> None:
-    """What a system can hand to a process, and is not ours; found here, not by each host in turn."""
+    """What a system can hand to a process, and is not ours; found here, not by each host in turn.
+
+    No message shows a value: it may be secret.
+    """
     if not isinstance(env, dict):
         raise UsageError(f"env is {shown(env)}: give variables by name, as {{'NAME': 'text'}}.")
     for name, value in env.items():
-        if not isinstance(name, str) or not isinstance(value, str):
-            raise UsageError(f"env has {name!r}={shown(value)}: names and values are text, so write {str(value)!r}.")
-        if not name or "=" in name or "\0" in f"{name}{value}":
-            raise UsageError(f"env has {name!r}={value!r}, which is no environment variable: use names without '='.")
+        if not isinstance(name, str):
+            raise UsageError(f"env has the name {shown(name)}: names are text.")
+        if not isinstance(value, str):
+            raise UsageError(f"The value of {name!r} in env is of type {type(value).__name__}: give it as text.")
+        if not name:
+            raise UsageError("env has a variable without a name: give it one, or leave it out.")
+        if "=" in name or "\0" in name:
+            raise UsageError(f"env has {name!r}, which is no environment variable: use names without '='.")
+        if "\0" in value:
+            raise UsageError(f"The value of {name!r} in env has a NUL character, which no system takes: leave it out.")
         if name in OWN_VARIABLES:
             raise UsageError(f"env has {name!r}, which prefect-tpu itself sets on each host: leave it out.")
 

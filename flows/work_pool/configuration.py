@@ -14,6 +14,7 @@ from prefect_tpu.infra.job_checks import nearest, shown
 from prefect_tpu.infra.pods import PodSettings
 
 PREFECT = "prefect.io/"  # how the labels begin that Prefect gives
+SECRET_BLOCKS = "prefect.blocks.secret."
 BLOCKS = "prefect.blocks."  # how a reference to one begins, inside its braces
 COMMAND = "python -m prefect flow-run execute"  # of a run that brings none
 PATHWAYS = "pathways"  # the field, and how others begin that are settings of Pathways
@@ -48,10 +49,13 @@ class TpuSliceConfiguration(BaseJobConfiguration, SliceFields):
         cls, base_job_template: dict[str, Any], values: dict[str, Any], client: Any = None
     ) -> Self:
         """As Prefect makes it; remembers which variables of the environment came from blocks."""
+        secret = _of_secret_blocks(values)
+        values = {name: value for name, value in values.items() if name not in secret}
         made: Self = await super().from_template_and_values(base_job_template, values, client=client)
         made._hidden = frozenset(_from_blocks(base_job_template, values))
         unknown = _unknown(base_job_template, values)
-        refused = [f"{name} is no variable of the work pool: {why}" for name, why in unknown.items() if why]
+        refused = [f"{name} is no variable of the work pool ({why})" for name, why in unknown.items() if why]
+        refused += [f"{name} may not come from a Secret block, which is kept secret in env alone" for name in secret]
         made._refusal = "; ".join([*([made._refusal] if made._refusal else []), *refused]) or None
         made._ignored = tuple(name for name, why in unknown.items() if not why)
         return made
@@ -132,6 +136,15 @@ def _unknown(template: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str
     return {
         name: newer if name in SliceFields.model_fields else nearest(name, known) for name in names if name not in known
     }
+
+
+def _of_secret_blocks(values: Mapping[str, Any]) -> list[str]:
+    """What would be written down with the job, or shown."""
+    return [
+        name
+        for name, value in values.items()
+        if name.partition(".")[0] != "env" and isinstance(value, str) and SECRET_BLOCKS in value
+    ]
 
 
 def _from_blocks(template: Mapping[str, Any], values: Mapping[str, Any]) -> list[str]:

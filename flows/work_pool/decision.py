@@ -144,7 +144,8 @@ def _after_end(run: RunFacts, job: JobFacts) -> Action:
         return Crash(message=crashed(job.failure), of=job.ended)
     if run.type is StateType.PAUSED:  # suspended: its program has left, and comes again when it is resumed
         return Leave()
-    return Crash(message="The program ended well and never told Prefect how the flow did.", of=job.ended)
+    silent = "The program ended well and never told Prefect how the flow did: look whether it calls os._exit."
+    return Crash(message=silent, of=job.ended)
 
 
 def _stopped(job: JobFacts) -> str:
@@ -173,9 +174,9 @@ def _cancelling(run: RunFacts, job: JobFacts) -> Action:
     stop = Stop(reason="its flow run is being cancelled")
     if not job.has_live:
         return stop
-    if not job.is_driven:
+    if not job.is_driven and run.seconds < CANCEL_SECONDS:
         return _drive(run, job)
-    return _after(run, CANCEL_SECONDS) or stop
+    return _after(run, CANCEL_SECONDS) or stop  # also where it cannot be driven now: whoever can, ends it
 
 
 def _of_ended_run(run: RunFacts, job: JobFacts) -> Action:

@@ -14,7 +14,7 @@ from prefect_tpu.flows.work_pool.configuration import TpuSliceConfiguration
 from prefect_tpu.flows.work_pool.submission import with_saved_clusters
 from prefect_tpu.infra import layout
 from prefect_tpu.infra.backends.base import Place
-from prefect_tpu.infra.errors import PlatformError, UsageError
+from prefect_tpu.infra.errors import PlatformError, PrefectTpuError, UsageError
 from prefect_tpu.infra.launcher.jobs import folder_names
 from prefect_tpu.infra.pods import in_pods
 from prefect_tpu.infra.request import default_output, job_folder
@@ -51,6 +51,7 @@ class Outputs:
     place: Place | None = None
     over: set[str] = field(default_factory=set)
     _scans: int = 0
+    _unread: set[str] = field(default_factory=set)
 
     @property
     def all(self) -> set[str]:
@@ -82,12 +83,18 @@ class Outputs:
         found: list[Found] = []
         there: set[str] = set()
         for output in sorted(self.all):
-            storage = open_storage(output)
-            for name in folder_names(storage):
-                folder = job_folder(output, name)
-                there.add(folder)
-                if folder not in self.over and (seen := self._look(storage.inside(name), folder)) is not None:
-                    found.append(seen)
+            try:
+                for name in folder_names(storage := open_storage(output)):
+                    there.add(folder := job_folder(output, name))
+                    if folder not in self.over and (seen := self._look(storage.inside(name), folder)) is not None:
+                        found.append(seen)
+                self._unread.discard(output)
+            except (PrefectTpuError, OSError) as exc:  # of one that some run named: it hides no other
+                if output == self.default:
+                    raise
+                if output not in self._unread:
+                    log.warning("Jobs in %s, which a run has asked for, cannot be looked for: %s", output, exc)
+                self._unread.add(output)
         self.over &= there
         return found
 

@@ -167,13 +167,13 @@ async def _made(
     variables: dict[str, Any],
 ) -> FlowRun:
     """A new run; inside a flow, a child of its run."""
-    parent = None
+    sent, parent = travelling.parameters_of(flow, parameters), None
     if around := FlowRunContext.get():
         stand_in: Task[Any, Any] = Task(name=flow.name, fn=flow.fn, version=flow.version)
         parent = await stand_in.create_run(flow_run_context=around, parameters=parameters)
     return await client.create_flow_run(
         flow,
-        parameters=flow.serialize_parameters(parameters),
+        parameters=sent,
         state=Pending(),  # no worker takes it before its bundle is there
         job_variables=variables,
         work_pool_name=pool.name,

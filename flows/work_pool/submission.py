@@ -26,6 +26,7 @@ from prefect_tpu.infra.backends import open_backend
 from prefect_tpu.infra.contract import Env
 from prefect_tpu.infra.errors import PlatformError, UsageError
 from prefect_tpu.infra.job import Program, SliceJob, name_from_run
+from prefect_tpu.infra.job_checks import check_environment
 from prefect_tpu.infra.launcher import history
 from prefect_tpu.infra.launcher.asked_by import AskedBy, write_asked_by
 from prefect_tpu.infra.pods import PodSettings, in_pods
@@ -71,17 +72,29 @@ def submission_of(configuration: TpuSliceConfiguration, flow_run: UUID | str) ->
     if configuration.refusal:
         raise UsageError(f"The settings of the run cannot be used: {configuration.refusal}. Change its job variables.")
     name = name_from_run(str(flow_run))
-    placed = in_pods(configuration.backend or None, configuration.said_of_pods)
+    placed = _placed(configuration)
     pods: PodSettings | None = placed.get("pods")
     taken = pods.secrets if pods else ()
     found = environment_of(configuration.env, configuration.hidden, in_cluster=pods is not None, taken=taken)
     job = _job(configuration, name, placed.get("backend", "local"), pods and _told(configuration, name, pods, found))
+    check_environment(found.secret)  # the rest is looked at with the job
     job = replace(job, env=found.plain)
     output = configuration.output or default_output(job.backend)
     for accelerator in job.accelerators:
         resolve(accelerator, dialect=job.dialect)
     open_backend(job.backend).check(job, output)
     return Submission(job=job, output=output, secret={n: v for n, v in found.secret.items() if n not in taken})
+
+
+def _placed(configuration: TpuSliceConfiguration) -> dict[str, Any]:
+    """Who asked for no cluster in so many words is told what was taken for it."""
+    said = configuration.said_of_pods
+    try:
+        return in_pods(configuration.backend or None, said)
+    except UsageError as exc:
+        if configuration.backend:
+            raise
+        raise UsageError(f"{exc} Only pods of a cluster have {', '.join(said)}: for processes leave that out.") from exc
 
 
 def _job(configuration: TpuSliceConfiguration, name: str, backend: str, pods: PodSettings | None) -> SliceJob:
@@ -117,7 +130,11 @@ def _accelerators(configuration: TpuSliceConfiguration) -> tuple[str, ...]:
     """What names no capacity has the one that all have."""
     suffix = f":{configuration.capacity}" if configuration.capacity else ""
     named = (configuration.accelerator, *configuration.fallback_accelerators)
-    return tuple(name if ":" in name.removeprefix("tpu:").removeprefix("gpu:") else f"{name}{suffix}" for name in named)
+    return tuple(_with_capacity(name.strip(), suffix) for name in named)
+
+
+def _with_capacity(name: str, suffix: str) -> str:
+    return name if ":" in name.removeprefix("tpu:").removeprefix("gpu:") else f"{name}{suffix}"
 
 
 def _told(configuration: TpuSliceConfiguration, name: str, pods: PodSettings, found: Environment) -> PodSettings:

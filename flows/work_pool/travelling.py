@@ -5,12 +5,16 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import is_dataclass
 from typing import Any
 
 import cloudpickle
 from cloudpickle.cloudpickle import list_registry_pickle_by_value
 from prefect.context import TagsContext
 from prefect.flows import Flow
+from pydantic import BaseModel
+
+from prefect_tpu.infra.errors import UsageError
 
 OURS = "prefect_tpu"
 BONDS = frozenset(("work_pool", "job_variables", "worker_cls", "launcher", "include_files", "include_files_base_dir"))
@@ -23,6 +27,28 @@ def context() -> dict[str, Any]:
     """
     tags = TagsContext.get().current_tags
     return {"tags_context": {"current_tags": tags} if tags else {}}
+
+
+def parameters_of(flow: Flow[..., Any], parameters: dict[str, Any]) -> dict[str, Any]:
+    """The parameters as Prefect keeps them with a run, which is how they arrive.
+
+    Raises `UsageError` for one that would arrive as something else: Prefect keeps a lock, an array and bytes as the
+    name of their type, and any object as its attributes.
+    """
+    sent = flow.serialize_parameters(parameters)
+    for name, value in parameters.items():
+        is_named = sent[name] == f"<{type(value).__name__}>" and not isinstance(value, str)
+        if is_named or _is_taken_apart(value, sent[name]):
+            raise UsageError(
+                f"Parameter {name!r} of flow {flow.name!r} is of type {type(value).__name__}, which does not travel:"
+                " give numbers, texts, lists or pydantic models, and let the flow load or make what is larger."
+            )
+    return sent
+
+
+def _is_taken_apart(value: Any, sent: Any) -> bool:
+    has_fields = is_dataclass(value) or isinstance(value, BaseModel | Mapping)
+    return isinstance(sent, dict) and not has_fields
 
 
 def reduced(attributes: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -7,12 +7,19 @@ import re
 from prefect_tpu.infra.errors import Failure, FailureKind
 
 AGAIN = "Submitted again:"  # how the message begins of a run that was given back to Prefect
+# A run of a pool is retried, and has no name that somebody could change.
+_ADVICE = {
+    FailureKind.PROGRAM_ERROR: "Correct the command, or the flow's code, and retry the run.",
+    FailureKind.DEADLINE: "Give it a longer run_timeout and retry it: what its tasks have kept is not computed again.",
+    FailureKind.STOPPED: "Retry the run to go on.",
+    FailureKind.REFUSED: "Nothing of the flow has run there: mend that, then retry the run.",
+}
 _CRASHED = re.compile(rf"({'|'.join(FailureKind)})( on host \d+)?: ")
 
 
 def crashed(cause: Failure) -> str:
     """What a run whose slice was lost crashed for: what happened, and what to do."""
-    return f"{str(cause).rstrip('.')}. {cause.advice}".strip()
+    return f"{str(cause).rstrip('.')}. {_ADVICE.get(cause.kind, cause.advice)}".strip()
 
 
 def is_of_slice(message: str) -> bool:

@@ -39,9 +39,14 @@ def from_pool(template: dict[str, Any], said: dict[str, Any]) -> TpuSliceConfigu
 @pytest.mark.parametrize(
     ("said", "refusal", "ignored"),
     [
-        ({"acelerator": "v6e-16"}, "acelerator is no variable of the work pool: Did you mean 'accelerator'?", ()),
+        ({"acelerator": "v6e-16"}, "acelerator is no variable of the work pool (Did you mean 'accelerator'?)", ()),
         ({"of_another_pool": 1}, None, ("of_another_pool",)),
         ({"env.WORD": "x", "accelerator": "v6e-16"}, None, ()),
+        (
+            {"command": "run {{ prefect.blocks.secret.x }}"},
+            "command may not come from a Secret block, which is kept secret in env alone",
+            (),
+        ),
     ],
 )
 def test_a_misspelt_variable_is_told_and_not_dropped(

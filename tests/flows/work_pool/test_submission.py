@@ -45,7 +45,7 @@ def settings() -> Iterator[None]:
         ({"run_timeout": 60}, "deadline", 60),
         ({"stall_timeout": 0}, "stall_timeout", None),
         ({"max_preemptions": 3}, "max_preemptions", 3),
-        ({"accelerator": "v6e-16", "fallback_accelerators": ["v5e-16"]}, "accelerators", ("v6e-16", "v5e-16")),
+        ({"accelerator": "v6e-16\n", "fallback_accelerators": [" v5e-16"]}, "accelerators", ("v6e-16", "v5e-16")),
         (
             {"accelerator": "v6e-16:on-demand", "fallback_accelerators": ["tpu:v5e-16"], "capacity": "spot"},
             "accelerators",
@@ -94,6 +94,7 @@ def test_pods_have_what_was_said_of_them_and_whose_they_are_told_without_labels(
         ({"command": " "}, "empty"),
         ({**IN_CLUSTER, "env": {"TOKEN": "plain"}, "secrets": {"TOKEN": "tokens/key"}}, "'TOKEN'"),
         ({**IN_CLUSTER, "pathways": {"no_such": 1}}, "no_such"),
+        ({"ttl": 60}, "need an image.* Only pods of a cluster have ttl"),
     ],
 )
 def test_what_no_job_can_be_made_of_is_told_with_what_to_change(said: dict[str, Any], why: str, tmp_path: Path) -> None:
@@ -102,6 +103,17 @@ def test_what_no_job_can_be_made_of_is_told_with_what_to_change(said: dict[str, 
 
 
 # What nobody may read
+
+
+@pytest.mark.parametrize("env", [{"A=B": "s3cr3t"}, {"A": "s3cr3t\0"}])
+def test_what_no_process_takes_is_refused_of_secret_variables_too_and_not_shown(
+    env: dict[str, str], tmp_path: Path
+) -> None:
+    asked = configured(output=str(tmp_path), env=env)
+    asked._hidden = frozenset(env)
+    with pytest.raises(UsageError, match=next(iter(env))) as refused:
+        submission_of(asked, RUN)
+    assert "s3cr3t" not in str(refused.value)
 
 
 @pytest.mark.parametrize("said", [IN_CLUSTER, {}], ids=["cluster", "local"])

@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import cloudpickle
+import numpy
+import pytest
 from prefect import Flow, flow, tags
 from prefect.settings import PREFECT_API_KEY, temporary_settings
 
@@ -104,3 +108,33 @@ def test_no_settings_travel_and_no_secrets() -> None:
         found = travelling.context()
     assert found == {"tags_context": {"current_tags": {"night"}}}
     assert "secret-key" not in json.dumps(found, default=str)
+
+
+@dataclass
+class Settings:
+    """Comes back as itself, by its annotation."""
+
+    rate: float
+
+
+class Thing:
+    def __init__(self) -> None:
+        self.weight = 1
+
+
+@flow
+def takes(x: Any) -> Any:
+    return x
+
+
+@pytest.mark.parametrize("value", [threading.Lock(), numpy.zeros(3), b"\xff", Thing(), {1, 2}.__iter__()])
+def test_what_would_arrive_as_something_else_is_refused(value: Any) -> None:
+    with pytest.raises(
+        errors.UsageError, match=f"'x' of flow 'takes' is of type {type(value).__name__}, which does not"
+    ):
+        travelling.parameters_of(takes, {"x": value})
+
+
+@pytest.mark.parametrize("value", [1, 1.5, None, "<lock>", [1, {"a": 2}], (1, 2), {"a": Path("b")}, Settings(rate=0.5)])
+def test_what_arrives_as_it_was_travels(value: Any) -> None:
+    assert set(travelling.parameters_of(takes, {"x": value})) == {"x"}
