@@ -71,7 +71,7 @@ def sync(file: BinaryIO) -> None:
 _IN_THE_WAY = "A file lies where a folder must be: move it away, or name another folder."
 _NO_ROOM = "Free some space, or name a folder on another disk."
 _FORBIDDEN = "Check its permissions, or name another folder."
-_FOR_GOOD = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.ENAMETOOLONG})
+_FOR_GOOD = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 _ADVICE = {
     errno.ENOTDIR: _IN_THE_WAY,
     errno.EEXIST: _IN_THE_WAY,

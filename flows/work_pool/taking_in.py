@@ -6,6 +6,7 @@ None of it raises: Prefect would call the run crashed, and nobody would try agai
 from __future__ import annotations
 
 import datetime
+import errno
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ from prefect_tpu.infra.launcher.asked_by import AskedBy
 
 SUBMIT_SECONDS = 40.0  # for all of it: a cluster or a bucket that takes longer counts as away
 AGAIN_SECONDS = 20.0  # until the pool hands a run out again that could not be submitted
+_NO_FOLDER = frozenset({errno.ENOTDIR, errno.EEXIST, errno.ENOENT, errno.ENAMETOOLONG, errno.EISDIR})  # of an output
 NOT_YET = "Not submitted yet:"  # how the message begins of a run that was put back
 
 
@@ -145,7 +147,9 @@ def is_for_good(exc: Exception) -> bool:
     """Whether submitting the run again would end the same way."""
     if isinstance(exc, ClusterError):
         return not isinstance(exc, Unavailable | Unauthorized)
-    return isinstance(exc, UsageError | RefusedForGood)
+    cause = exc.__cause__
+    is_no_folder = isinstance(cause, OSError) and cause.errno in _NO_FOLDER
+    return is_no_folder or isinstance(exc, UsageError | RefusedForGood)
 
 
 def said(exc: Exception) -> str:

@@ -67,7 +67,7 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
     "a time in words": ({"program": TRAIN, "checkpoint_every": "soon"}, "checkpoint_every"),
     "half a failure": ({"program": TRAIN, "max_failures": 1.5}, "max_failures"),
     "environment that is no mapping": ({"program": TRAIN, "env": ["A=1"]}, "env is ['A=1']"),
-    "a variable with '='": ({"program": TRAIN, "env": {"A=B": "1"}}, "env has 'A=B'='1'"),
+    "a variable with '='": ({"program": TRAIN, "env": {"A=B": "1"}}, "env has 'A=B', which"),
     "a variable of our own": ({"program": TRAIN, "env": {"PREFECT_TPU_ATTEMPT": "1"}}, "which prefect-tpu itself sets"),
     "a drill that is none": ({"program": TRAIN, "drills": ["quake@step=1"]}, "Drill 'quake@step=1' is not known"),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from pathlib import Path
 
 import httpx
 import pytest
@@ -13,6 +14,7 @@ from prefect_tpu.flows.work_pool.submission import NotNow
 from prefect_tpu.flows.work_pool.taking_in import NOT_YET, is_for_good, said, troubled_since
 from prefect_tpu.infra.errors import PlatformError, RefusedForGood, UsageError
 from prefect_tpu.infra.gcp.errors import Conflict, Forbidden, NotFound, Refused, Unauthorized, Unavailable
+from prefect_tpu.infra.storage import LocalStorage
 
 NOW = datetime.datetime(2026, 11, 28, 12, tzinfo=datetime.UTC)
 
@@ -27,6 +29,13 @@ def test_what_would_be_refused_again_ends_the_run(kind: type[Exception]) -> None
 )
 def test_whatever_else_puts_it_back(kind: type[Exception]) -> None:
     assert not is_for_good(kind("not now"))
+
+
+def test_an_output_that_is_no_folder_ends_it_too(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(PlatformError) as refused:
+        LocalStorage(tmp_path / "file" / "jobs").put("a", b"")
+    assert is_for_good(refused.value)
 
 
 def at(minutes: int, state: State[None]) -> State[None]:
