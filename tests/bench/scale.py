@@ -40,7 +40,7 @@ from scale_sides import ACCELERATOR, Ours, Side, Stage, Stock  # noqa: E402
 from scale_states import States  # noqa: E402
 
 EVENTS_A_SECOND = 5
-LOST_EVERY = 5  # events
+LOST_EVERY = 10  # events
 CREATORS = 4
 PATIENCE = 1200.0
 SETTLE_SECONDS = 60.0

@@ -31,8 +31,8 @@ GOALS = {"seconds": 1.0, "memory": 300.0}
 MEANT = """\
 - **A lost slice**: a pod ends as those of spot VMs do (`DisruptionTarget`), and its run is not `Running` any more, as
   PostgreSQL tells it, looked up fifty times a second.
-- **Events**: five changes of pods a second for {seconds:.0f} s, of which one is a lost slice. What follows from that
-  (its pod goes, another one comes) is not counted.
+- **Events**: {rate} changes of pods a second for {seconds:.0f} s; each {every}th is a lost slice: {lost:.0f} a minute.
+  What follows from that (its pod goes, another one comes) is not counted.
 - **Nothing happens**: {half:.0f} s between the burst and the events.
 - **Burst**: {slices} runs are made as fast as the Prefect server makes them.
 - **Requests** to the API server are counted by its audit log, those to Prefect by a proxy on the worker's way, which is
@@ -50,9 +50,10 @@ def text(found: Found) -> str:
 
 def page(found: Sequence[Found], effort: Effort) -> str:
     """The whole page."""
-    from scale import ACCELERATOR
+    from scale import ACCELERATOR, EVENTS_A_SECOND, LOST_EVERY
 
     said = {"slices": effort.slices, "seconds": effort.seconds, "half": effort.seconds / 2, "accelerator": ACCELERATOR}
+    said |= {"rate": EVENTS_A_SECOND, "every": LOST_EVERY, "lost": 60 * EVENTS_A_SECOND / LOST_EVERY}
     names = {"ours": "`tpu-slice`", "stock": "`kubernetes`"}
     table = [f"| | {' | '.join(names[one.name] for one in found)} |", "| --- |" + " ---: |" * len(found)]
     table += [f"| {label} | {' | '.join(value(one) for one in found)} |" for label, value in ROWS]
