@@ -60,7 +60,9 @@ class Claims:
                 return
             await self._release(folder)
             lease = self._awaited.pop(folder, None) or Lease(open_storage(folder), self._clock)
-            if await run_sync(lease.take) is None:
+            with anyio.CancelScope(shield=True):  # taken and then not known to be would leave it here for good
+                is_ours = await run_sync(lease.take) is None
+            if is_ours:
                 async with self._renewed(folder, lease):
                     yield True
             else:
