@@ -60,9 +60,7 @@ class Claims:
                 return
             await self._release(folder)
             lease = self._awaited.pop(folder, None) or Lease(open_storage(folder), self._clock)
-            with anyio.CancelScope(shield=True):  # taken and then not known to be would leave it here for good
-                is_ours = await run_sync(lease.take) is None
-            if is_ours:
+            if await run_sync(lease.take) is None:
                 async with self._renewed(folder, lease):
                     yield True
             else:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import threading
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import anyio
-import anyio.to_thread
 import pytest
 
 from prefect_tpu.infra import layout
 from prefect_tpu.infra.errors import PlatformError
 from prefect_tpu.infra.launcher.claims import Claims
-from prefect_tpu.infra.launcher.lease import LAPSED_SECONDS, RENEW_SECONDS, Lease
+from prefect_tpu.infra.launcher.lease import RENEW_SECONDS, Lease
 from prefect_tpu.infra.storage import LocalStorage
 
 
@@ -91,42 +88,6 @@ def test_one_that_cannot_be_given_up_is_given_up_by_the_next_deed(storage: Local
             assert is_ours
 
     within(deed)
-    assert storage.get(layout.LEASE) is None
-
-
-def test_one_that_is_cancelled_while_it_takes_the_lease_leaves_none(storage: LocalStorage) -> None:
-    """As a worker that is told to leave just then."""
-    data = {"token": "theirs", "host": "another-machine", "pid": 1, "born": 0.0, "renewals": 1}
-    storage.put(layout.LEASE, json.dumps(data).encode())
-    is_asked, goes_on = threading.Event(), threading.Event()
-    now = 0.0
-
-    def clock() -> float:
-        if now:  # in the thread that takes it
-            is_asked.set()
-            goes_on.wait(60)
-        return now
-
-    async def run() -> None:
-        nonlocal now
-        with anyio.fail_after(60):
-            async with anyio.create_task_group() as tasks:
-                claims = Claims(tasks, clock)
-                async with claims.held(storage.url, nobody) as is_ours:
-                    assert not is_ours
-                now = LAPSED_SECONDS + 1.0
-
-                async def deed() -> None:
-                    async with claims.held(storage.url, nobody):
-                        await anyio.sleep_forever()
-
-                async with anyio.create_task_group() as deeds:
-                    deeds.start_soon(deed)
-                    await anyio.to_thread.run_sync(is_asked.wait)
-                    deeds.cancel_scope.cancel()
-                    goes_on.set()
-
-    anyio.run(run)
     assert storage.get(layout.LEASE) is None
 
 
