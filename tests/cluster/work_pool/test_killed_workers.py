@@ -100,7 +100,6 @@ def ordeal(postgres: Server, new_pool: Callable[..., SlicePool]) -> Iterator[Ord
             played = _play([STORIES[name] for name in names], pool, due)
         left = _left(pool)
         pool.workers.stop()
-        left += _leases(pool)
     told = "\n".join([f"SEED={SEED} KILLS={KILLS}", *map(str, due.deaths), pool.workers.told()])
     yield Ordeal(played=played, due=due, left=left, overlaps=pool.witness.overlaps, told=told)
 
@@ -133,17 +132,17 @@ def _play(stories: list[Story], pool: SlicePool, due: Due) -> list[tuple[str, Pl
 
 
 def _left(pool: SlicePool) -> list[str]:
-    """Objects and processes that are still there when everything had time to go."""
+    """Objects, processes and leases that are still there when everything had time to go; two workers live."""
     end = time.monotonic() + GONE_SECONDS
     while True:
-        left = [*left_of(pool.stage.cluster.api, pool.namespace), *map(str, processes(pool.output))]
+        left = [*left_of(pool.stage.cluster.api, pool.namespace), *map(str, processes(pool.output)), *_leases(pool)]
         if not left or time.monotonic() > end:
             return left
         time.sleep(LOOK_SECONDS)
 
 
 def _leases(pool: SlicePool) -> list[str]:
-    """Of jobs: the workers have left, and nobody drives any."""
+    """Of jobs, none of which is open."""
     output = open_storage(pool.output)
     return [f"lease of {job}" for job in output.children("") if output.inside(job).get(layout.LEASE) is not None]
 
