@@ -6,6 +6,7 @@ Nothing is remembered that cannot be found out again, so it may be killed at any
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Iterable
 from uuid import UUID
@@ -70,13 +71,11 @@ class Reconciler:
             failed=self._is_due,
         )
         self._orphans = Orphans(fleet=fleet, runs=self._runs, transitions=transitions)
-        self._wake = anyio.Event()
+        self._wake, self._has_heard = anyio.Event(), anyio.Event()
         self._changed: set[UUID] = set()
         self._folders: set[str] = set()
         self._unread: set[str] = set()
         self._watched: set[Drive] = set()
-        self._looks = 0
-        self._next_look = 0.0
         self._tasks: TaskGroup | None = None
         self._limiter = anyio.CapacityLimiter(MOST_AT_ONCE)
 
@@ -89,7 +88,9 @@ class Reconciler:
             tasks.start_soon(self._keep_scanning)
             tasks.start_soon(self._keep_slots)
             tasks.start_soon(keep_clearing, self._outputs, self._fleet)
-            await self._keep_looking()
+            tasks.start_soon(self._keep_looking)
+            tasks.start_soon(self._keep_hearing)
+            await self._keep_attending()
 
     def nudge(self, folder: str) -> None:
         """A job was just written down there, or is to stop."""
@@ -101,20 +102,13 @@ class Reconciler:
     def _heard(self, run: UUID) -> None:
         if run in self._cases.open:
             self._changed.add(run)
-            self._wake.set()
+            self._has_heard.set()
 
-    async def _keep_looking(self) -> None:
-        failures = 0
+    async def _keep_attending(self) -> None:
+        """Act on what is due. It waits for no answer of the server: one about hundreds of runs takes its time."""
         while True:
             self._wake = anyio.Event()
-            try:
-                await self._look()
-                failures = 0
-            except (httpx.HTTPError, PrefectTpuError) as exc:
-                failures += 1
-                self._next_look = time.monotonic() + min(LONGEST_REST_SECONDS, LOOK_SECONDS * 2 ** min(failures - 1, 8))
-                if failures == 1:
-                    log.warning("The runs of work pool %r are not known: %s. Asked again.", self._pool.name, exc)
+            self._take_in_folders()
             self._attend()
             await anyio.sleep(SHORTEST_SECONDS)
             with anyio.move_on_after(max(0.0, self._next() - time.monotonic())):
@@ -122,21 +116,43 @@ class Reconciler:
 
     def _next(self) -> float:
         """When something is due if nothing happens."""
-        return min([self._next_look, *(case.due for case in self._cases.open.values() if not case.is_busy)])
+        return min((case.due for case in self._cases.open.values() if not case.is_busy), default=math.inf)
 
-    async def _look(self) -> None:
-        """All that the server tells of the pool's runs; between two such looks only what has changed."""
-        self._take_in_folders()
-        if time.monotonic() >= self._next_look:
-            runs = await self._runs.at_work()
-            await self._see(runs, {run.id for run in runs}, set(self._cases.open))
-            if self._looks % CRASHED_LOOKS == 0:
-                await self._see(await self._runs.crashed(), set(), set())
-            self._looks += 1
-            self._next_look = time.monotonic() + LOOK_SECONDS * (1 + len(runs) // PAGE)
-        elif self._changed:
+    async def _keep_looking(self) -> None:
+        """All that the server tells of the pool's runs."""
+        failures = looks = 0
+        while True:
+            try:
+                seconds = LOOK_SECONDS * (1 + await self._look(looks) // PAGE)
+                failures, looks = 0, looks + 1
+            except (httpx.HTTPError, PrefectTpuError) as exc:
+                failures += 1
+                seconds = min(LONGEST_REST_SECONDS, LOOK_SECONDS * 2 ** min(failures - 1, 8))
+                if failures == 1:
+                    log.warning("The runs of work pool %r are not known: %s. Asked again.", self._pool.name, exc)
+            self._wake.set()
+            await anyio.sleep(seconds)
+
+    async def _look(self, looks: int) -> int:
+        """How many runs are at work."""
+        runs = await self._runs.at_work()
+        await self._see(runs, {run.id for run in runs}, set(self._cases.open))
+        if looks % CRASHED_LOOKS == 0:
+            await self._see(await self._runs.crashed(), set(), set())
+        return len(runs)
+
+    async def _keep_hearing(self) -> None:
+        """Between two looks, what has changed. What the server does not answer now is seen by the next look."""
+        while True:
+            await self._has_heard.wait()
+            self._has_heard = anyio.Event()
             changed, self._changed = self._changed, set()
-            await self._see((), set(), changed)
+            try:
+                await self._see((), set(), changed)
+            except (httpx.HTTPError, PrefectTpuError) as exc:
+                log.info("%d runs of work pool %r that changed are not known: %s", len(changed), self._pool.name, exc)
+            self._wake.set()
+            await anyio.sleep(SHORTEST_SECONDS)
 
     async def _see(self, runs: Iterable[FlowRun], seen: set[UUID], wanted: set[UUID]) -> None:
         """Take over what is said of these runs, and of others that are asked for."""
