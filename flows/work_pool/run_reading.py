@@ -25,7 +25,7 @@ from prefect_tpu.flows.work_pool.busy_server import asked
 from prefect_tpu.flows.work_pool.facts import RunFacts
 from prefect_tpu.flows.work_pool.words import AGAIN
 
-PAGE = 200  # as many runs as the server gives at once
+PAGE = 100  # the server gives 200 at once, and answers nobody else meanwhile
 AT_WORK = (StateType.PENDING, StateType.RUNNING, StateType.PAUSED, StateType.CANCELLING)
 RECENT = datetime.timedelta(hours=1)  # an older crash was seen by somebody, or nobody was there to repeat it
 
