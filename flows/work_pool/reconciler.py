@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Iterable
 from uuid import UUID
 
 import anyio
@@ -22,10 +21,11 @@ from prefect_tpu.flows.work_pool.acting import Hands
 from prefect_tpu.flows.work_pool.cases import Case, Cases
 from prefect_tpu.flows.work_pool.clearing import keep_clearing
 from prefect_tpu.flows.work_pool.hearing import hear_of_runs
+from prefect_tpu.flows.work_pool.looking import Looking
 from prefect_tpu.flows.work_pool.naming import Naming
 from prefect_tpu.flows.work_pool.orphans import Orphans
 from prefect_tpu.flows.work_pool.outputs import Found, Outputs, is_folder
-from prefect_tpu.flows.work_pool.run_reading import PAGE, Runs
+from prefect_tpu.flows.work_pool.run_reading import Runs
 from prefect_tpu.flows.work_pool.slots import TICK_SECONDS, Slots
 from prefect_tpu.flows.work_pool.transitions import Transitions
 from prefect_tpu.infra.errors import PrefectTpuError
@@ -35,10 +35,7 @@ from prefect_tpu.infra.launcher.fleet import Broken, Drive, Fleet
 from prefect_tpu.infra.storage import open_storage
 
 log = logging.getLogger(__name__)
-LOOK_SECONDS = 5.0  # between two looks at the pool's runs, for each page of them
-CRASHED_LOOKS = 3  # each so many looks, those that crashed are looked at too
 SHORTEST_SECONDS = 0.05  # between two rounds of acting: what happens at once is seen together
-LONGEST_REST_SECONDS = 60.0  # a server that is away is asked no less often
 SCAN_SECONDS = 60.0  # between two looks at the pool's outputs
 DEED_SECONDS = 300.0  # for what is done about one run; it is begun anew then
 MOST_AT_ONCE = 16
@@ -71,8 +68,14 @@ class Reconciler:
             failed=self._is_due,
         )
         self._orphans = Orphans(fleet=fleet, runs=self._runs, transitions=transitions)
-        self._wake, self._has_heard = anyio.Event(), anyio.Event()
-        self._changed: set[UUID] = set()
+        self._looking = Looking(
+            runs=self._runs,
+            cases=self._cases,
+            saw=self._saw,
+            gone=lambda case: self._saw_state(case, None),
+            wake=lambda: self._wake.set(),
+        )
+        self._wake = anyio.Event()
         self._folders: set[str] = set()
         self._unread: set[str] = set()
         self._watched: set[Drive] = set()
@@ -84,12 +87,12 @@ class Reconciler:
         async with anyio.create_task_group() as tasks:
             self._tasks = tasks
             tasks.start_soon(self._naming.keep_naming, self._hands)
-            tasks.start_soon(hear_of_runs, self._pool, self._heard)
+            tasks.start_soon(hear_of_runs, self._pool, self._looking.heard)
             tasks.start_soon(self._keep_scanning)
             tasks.start_soon(self._keep_slots)
             tasks.start_soon(keep_clearing, self._outputs, self._fleet)
-            tasks.start_soon(self._keep_looking)
-            tasks.start_soon(self._keep_hearing)
+            tasks.start_soon(self._looking.keep_looking)
+            tasks.start_soon(self._looking.keep_hearing)
             await self._keep_attending()
 
     def nudge(self, folder: str) -> None:
@@ -98,11 +101,6 @@ class Reconciler:
             drive.nudge()
         self._folders.add(folder)
         self._wake.set()
-
-    def _heard(self, run: UUID) -> None:
-        if run in self._cases.open:
-            self._changed.add(run)
-            self._has_heard.set()
 
     async def _keep_attending(self) -> None:
         """Act on what is due. It waits for no answer of the server: one about hundreds of runs takes its time."""
@@ -117,51 +115,6 @@ class Reconciler:
     def _next(self) -> float:
         """When something is due if nothing happens."""
         return min((case.due for case in self._cases.open.values() if not case.is_busy), default=math.inf)
-
-    async def _keep_looking(self) -> None:
-        """All that the server tells of the pool's runs."""
-        failures = looks = 0
-        while True:
-            try:
-                seconds = LOOK_SECONDS * (1 + await self._look(looks) // PAGE)
-                failures, looks = 0, looks + 1
-            except (httpx.HTTPError, PrefectTpuError) as exc:
-                failures += 1
-                seconds = min(LONGEST_REST_SECONDS, LOOK_SECONDS * 2 ** min(failures - 1, 8))
-                if failures == 1:
-                    log.warning("The runs of work pool %r are not known: %s. Asked again.", self._pool.name, exc)
-            self._wake.set()
-            await anyio.sleep(seconds)
-
-    async def _look(self, looks: int) -> int:
-        """How many runs are at work."""
-        runs = await self._runs.at_work()
-        await self._see(runs, {run.id for run in runs}, set(self._cases.open))
-        if looks % CRASHED_LOOKS == 0:
-            await self._see(await self._runs.crashed(), set(), set())
-        return len(runs)
-
-    async def _keep_hearing(self) -> None:
-        """Between two looks, what has changed. What the server does not answer now is seen by the next look."""
-        while True:
-            await self._has_heard.wait()
-            self._has_heard = anyio.Event()
-            changed, self._changed = self._changed, set()
-            try:
-                await self._see((), set(), changed)
-            except (httpx.HTTPError, PrefectTpuError) as exc:
-                log.info("%d runs of work pool %r that changed are not known: %s", len(changed), self._pool.name, exc)
-            self._wake.set()
-            await anyio.sleep(SHORTEST_SECONDS)
-
-    async def _see(self, runs: Iterable[FlowRun], seen: set[UUID], wanted: set[UUID]) -> None:
-        """Take over what is said of these runs, and of others that are asked for."""
-        others = wanted - seen
-        found = await self._runs.named(others) if others else {}
-        for run in [*runs, *(run for run in found.values() if run is not None)]:
-            self._saw(run)
-        for number in [number for number, run in found.items() if run is None and number in self._cases.open]:
-            self._saw_state(self._cases.open[number], None)
 
     def _saw(self, run: FlowRun) -> None:
         if self._cases.is_over(run):
