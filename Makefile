@@ -78,7 +78,7 @@ control-plane: ## builds Kubernetes, JobSet and Kueue for test-cluster, once; ne
 	@$(or $(PYTHON),python3) tests/cluster/control_plane/build.py
 
 test-cluster: $(STAMP) $(POD_STAMP) control-plane ## a real Kubernetes control plane on this machine
-	$(BIN)/pytest -q $(SIDE_BY_SIDE) -m cluster
+	$(BIN)/pytest -q -m cluster
 
 test-work-pool: $(STAMP) $(POD_STAMP) $(FLOW_STAMP) $(NEIGHBOUR_STAMP) control-plane ## flows on slices: both, with PostgreSQL and SQLite
 	$(BIN)/pytest -q -m work_pool
