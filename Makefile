@@ -17,7 +17,7 @@ BIN := $(VENV)/bin
 PYTHON = $(shell .ci/find-python)
 
 # Most tests wait for processes: a file of them on each core, though each brings its own servers.
-SIDE_BY_SIDE := -n auto --maxprocesses 4 --dist loadfile
+SIDE_BY_SIDE := -n logical --maxprocesses 4 --dist loadfile
 
 # What the pods of the cluster tier have: what a program needs, and nothing of ours.
 POD_NEEDS := jax>=0.10 orbax-checkpoint>=0.12 gcsfs
