@@ -70,9 +70,8 @@ class Hands:
         """
         read = await self._read(case)
         action: Action = decide(self._facts(case, case.run), read.facts)
-        if isinstance(action, Proposal) and self.has_turn(case):
-            pass  # both are looked at again before anything is proposed
-        elif not isinstance(action, Leave | Wait):
+        is_looked_at_later = isinstance(action, Proposal) and self.has_turn(case)  # right before it is proposed
+        if not isinstance(action, Leave | Wait) and not is_looked_at_later:
             await self._look_at_run(case)
             action = decide(await self._counted(case, read), read.facts)
         match action:

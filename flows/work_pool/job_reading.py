@@ -17,6 +17,7 @@ from prefect_tpu.infra.state import JobState
 from prefect_tpu.infra.storage import Storage, local_folder, open_storage
 
 LOOK_SECONDS = 1.0
+END_SECONDS = 120.0  # from the end of a run to its job's
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,12 +53,12 @@ class JobReader:
         return JobPhase.ABSENT if local_folder(self.storage) is None else JobPhase.UNKNOWN
 
 
-async def wait_for_end(folder: str, seconds: float) -> None:
-    """Until the job has its end, and its slice is free; at once where there is none, and for so long at most."""
+async def wait_for_end(folder: str) -> None:
+    """Until the job of an ended run has its end too and its slice is free, within bounds; at once where there is none."""
     storage = open_storage(folder)
     if await anyio.to_thread.run_sync(history.read_job, storage) is None:
         return
-    with anyio.move_on_after(seconds):
+    with anyio.move_on_after(END_SECONDS):
         while await anyio.to_thread.run_sync(history.read_result, storage) is None:
             await anyio.sleep(LOOK_SECONDS)
 

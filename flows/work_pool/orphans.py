@@ -156,7 +156,10 @@ class Orphans:
         """Who drives on another machine is only seen to be gone by looking twice."""
         pulse = self._pulses.setdefault(storage.url, Pulse(storage, time.monotonic))
         is_driven, is_known = pulse.driver() is not None, storage.url in self._undriven
-        (self._undriven.discard if is_driven else self._undriven.add)(storage.url)
+        if is_driven:
+            self._undriven.discard(storage.url)
+        else:
+            self._undriven.add(storage.url)
         job = history.read_job(storage)
         has_lease = storage.get(layout.LEASE) is not None
         can_tell = driver_of(storage) is None or (job is not None and job.pods is not None)  # else it is not of here

@@ -211,14 +211,9 @@ class Reconciler:
             case.breaks += 1
             case.rest(time.monotonic(), case.breaks)
             if case.breaks == 1:
-                log.warning(
-                    "The job of flow run %s is not driven: %s. Tried again.",
-                    case.id,
-                    str(drive.outcome.error).rstrip("."),
-                )
-                self._hands.log_of(case).warning(
-                    "Nobody drives the job now: %s. Tried again.", str(drive.outcome.error).rstrip(".")
-                )
+                why = str(drive.outcome.error).rstrip(".")
+                log.warning("The job of flow run %s is not driven: %s. Tried again.", case.id, why)
+                self._hands.log_of(case).warning("Nobody drives the job now: %s. Tried again.", why)
         else:
             case.breaks = 0
         self._wake.set()

@@ -30,7 +30,6 @@ from prefect_tpu.flows.work_pool.worker import TpuSliceWorker
 
 log = logging.getLogger(__name__)
 LOOK_SECONDS = 1.0
-END_SECONDS = 120.0  # from the run's end to its job's, which frees the slice
 FAILED = 1
 
 
@@ -69,7 +68,7 @@ async def _see_to(work_pool: str, flow_run: UUID, job_variables: dict[str, Any],
             os.close(submitted)
             folder = await _over(worker, flow_run, job_variables)
             if folder:
-                await wait_for_end(folder, END_SECONDS)
+                await wait_for_end(folder)
         tasks.cancel_scope.cancel()
 
 

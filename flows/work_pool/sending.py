@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from prefect_tpu.flows.work_pool.slice_flow import SliceFlow
 
 TYPE = "tpu-slice"
-END_SECONDS = 120.0  # from the end of a run to its job's, which frees the slice
 ZIP_FOLDER = "prefect-zip-"  # how the folder begins in which Prefect packs files
 
 
@@ -188,7 +187,7 @@ async def _again(client: PrefectClient, run: FlowRun) -> FlowRun:
             f"Flow run {run.name!r} is {run.state_name}, not over: wait for its end or cancel it, then retry it."
         )
     if run.infrastructure_pid and is_folder(run.infrastructure_pid):  # else its old hosts would be taken for the new
-        await wait_for_end(run.infrastructure_pid, END_SECONDS)
+        await wait_for_end(run.infrastructure_pid)
     # A result that is kept would refuse it: whoever retries a completed run wants just that.
     await client.set_flow_run_state(run.id, Pending(message="Retried."), force=True)
     return await client.read_flow_run(run.id)

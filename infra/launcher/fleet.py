@@ -27,7 +27,7 @@ from prefect_tpu.infra.launcher.claims import Claims
 from prefect_tpu.infra.launcher.driver import JobDriver
 from prefect_tpu.infra.launcher.handed_back import HandedBack
 from prefect_tpu.infra.launcher.heartbeat import Heartbeat, Heartbeats, Others
-from prefect_tpu.infra.launcher.lease import Driver, Lease
+from prefect_tpu.infra.launcher.lease import Driver, Lease, output_of
 from prefect_tpu.infra.launcher.news import Listener, nobody
 from prefect_tpu.infra.launcher.turn import FOLLOW_SECONDS, turn, wait_for_turn
 from prefect_tpu.infra.storage import Storage, open_storage
@@ -222,15 +222,14 @@ class Fleet:
     async def _rest(self, drive: Drive, driver: JobDriver, storage: Storage, holder: Driver) -> bool:
         """Between two looks at a lease that somebody else holds; whether they are known to be gone."""
         seconds = max(FOLLOW_SECONDS, driver.look_seconds)
-        if holder.heartbeat is None:
+        if (heartbeat := holder.heartbeat) is None:
             await anyio.sleep(crowd.idle(seconds))
             return False
         is_silent = False
 
         async def listen() -> None:
             nonlocal is_silent
-            output = open_storage(storage.url.rpartition("/")[0])
-            is_silent = await self._others.wait_until_silent(output, holder.heartbeat or "", crowd.idle(seconds))
+            is_silent = await self._others.wait_until_silent(output_of(storage), heartbeat, crowd.idle(seconds))
             drive._nudged.set()
 
         async with anyio.create_task_group() as ears:
@@ -254,7 +253,7 @@ class Fleet:
         if job.backend == "local":
             yield None
         else:
-            async with self._heartbeats.of(open_storage(storage.url.rpartition("/")[0])) as heartbeat:
+            async with self._heartbeats.of(output_of(storage)) as heartbeat:
                 yield heartbeat
 
 

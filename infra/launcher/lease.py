@@ -90,10 +90,7 @@ class Lease:
             return None  # of two that find no lease, one gets it
         raw = raw or self._storage.get(layout.LEASE)
         holder = _parse(raw)
-        if holder is None or holder.token == self._me.token or holder.is_dead:
-            self.renew()
-            return None
-        if (is_silent and holder == self._held_by) or self._has_lapsed(raw, holder):
+        if holder is None or holder.token == self._me.token or holder.is_dead or self._is_gone(raw, holder, is_silent):
             self.renew()
             return None
         self._held_by = holder
@@ -124,6 +121,9 @@ class Lease:
         holder = _parse(self._storage.get(layout.LEASE))
         if holder is not None and holder.token == self._me.token:
             self._storage.delete(layout.LEASE)
+
+    def _is_gone(self, raw: bytes | None, holder: Driver, is_silent: bool) -> bool:
+        return (is_silent and holder == self._held_by) or self._has_lapsed(raw, holder)
 
     def _has_lapsed(self, raw: bytes | None, holder: Driver) -> bool:
         """Unchanged for long enough on our own clock; clocks of two machines are never compared."""
@@ -159,7 +159,7 @@ def renewed_at(storage: Storage) -> float | None:
     driver = _parse(storage.get(layout.LEASE))
     moments = [storage.changed(layout.LEASE)]
     if driver is not None and driver.heartbeat is not None:
-        moments.append(_output_of(storage).changed(layout.heartbeat(driver.heartbeat)))
+        moments.append(output_of(storage).changed(layout.heartbeat(driver.heartbeat)))
     return max((moment for moment in moments if moment is not None), default=None)
 
 
@@ -202,9 +202,9 @@ def _sign(storage: Storage, raw: bytes | None, holder: Driver | None) -> bytes |
     """The lease, with the heartbeat that it points to."""
     if raw is None or holder is None or holder.heartbeat is None:
         return raw
-    return raw + (_output_of(storage).get(layout.heartbeat(holder.heartbeat)) or b"")
+    return raw + (output_of(storage).get(layout.heartbeat(holder.heartbeat)) or b"")
 
 
-def _output_of(storage: Storage) -> Storage:
+def output_of(storage: Storage) -> Storage:
     """Where the job whose folder this is lies, among others."""
     return open_storage(storage.url.rpartition("/")[0])
