@@ -54,7 +54,7 @@ class JobReader:
 
 
 async def wait_for_end(folder: str) -> None:
-    """Until the job of an ended run has its end too and its slice is free, within bounds; at once where there is none."""
+    """Until the job of an ended run has its end too and its slice is free, within bounds; at once without a job."""
     storage = open_storage(folder)
     if await anyio.to_thread.run_sync(history.read_job, storage) is None:
         return
