@@ -193,11 +193,21 @@ class Hands:
                 return
             # Of a job that is driven here the drive knows more than is written: its hosts may still be being ended.
             read = await (self._read(case) if self.has_turn(case) else self._read_anew(case))
-            await self._look_at_run(case)
+            if not self._is_checked_by_prefect(case, wanted):
+                await self._look_at_run(case)
             action = decide(await self._counted(case, read), read.facts)
             case.due = 0.0
             if isinstance(action, Proposal):
                 await self._make(case, action, storage, read.facts.due)
+
+    def _is_checked_by_prefect(self, case: Case, wanted: Proposal) -> bool:
+        """Whether a proposal may be made without a look at the run first, which takes a busy server a second.
+
+        Prefect refuses that a run has crashed where it has ended meanwhile; one that was seen running and has not ended
+        has lost its slice whatever else somebody has said of it.
+        """
+        seen = case.run.state.type if case.run is not None and case.run.state is not None else None
+        return isinstance(wanted, Crash) and self.has_turn(case) and seen is StateType.RUNNING
 
     async def _make(
         self, case: Case, wanted: Proposal, storage: Storage | None = None, due: HandedBack | None = None

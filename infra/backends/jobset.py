@@ -115,7 +115,9 @@ class JobSetBackend:
             shape = resolve(offer.accelerator, dialect=attempt.job.dialect)
             selector = {**zone_label(offer.zone), **pods.node_selector}
             lost = () if pods.make_pools else attempt.avoid  # what is made anew is none of those
-            avoid = await places_to_avoid(cluster, shape, attempt.job.slices, lost, selector)
+            avoid = await places_to_avoid(
+                cluster, (offer.cluster, pods.namespace), shape, attempt.job.slices, lost, selector
+            )
             held = jobset_plan.hold(attempt, offer, avoid)
             _, jobset = jobset_plan.plan(attempt, held).objects
             if (objection := await jobset_sending.objection(cluster, jobset)) is not None:

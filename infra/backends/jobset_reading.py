@@ -166,13 +166,12 @@ def holder_of(pod: Object) -> str | None:
     """Who a pod belongs to, for people, where it keeps others from its node's chips; None where it does not."""
     if (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
         return None
-    containers = pod["spec"]["containers"]
-    wants_chips = any(_CHIPS & ((c.get("resources") or {}).get("requests") or {}).keys() for c in containers)
     metadata, labels = pod["metadata"], pod["metadata"].get("labels") or {}
-    if not wants_chips and labels.get(MANAGED_BY) != OURS:
-        return None
     if labels.get(MANAGED_BY) == OURS:
         return f"job {labels.get(JOB)!r} (attempt {labels.get(ATTEMPT)})"
+    containers = pod["spec"]["containers"]
+    if not any(_CHIPS & ((c.get("resources") or {}).get("requests") or {}).keys() for c in containers):
+        return None
     return f"pod {metadata['name']!r} of namespace {metadata['namespace']!r}"
 
 

@@ -84,6 +84,13 @@ class SharedSources(Sources):
         """All nodes are watched once: there may be as many selectors as there are jobs."""
         return super().nodes()
 
+    async def all_nodes(self) -> tuple[Object, ...]:
+        """All nodes as they are now. Raises `Forbidden` where they may not be seen."""
+        self.nodes()
+        watched = self._nodes[""]
+        await watched.known()
+        return watched.everything()
+
     @classmethod
     async def open(cls, name: str | None, namespace: str) -> SharedSources:
         return cls(await Kubernetes(name).__aenter__(), namespace)
@@ -95,10 +102,19 @@ class SharedSources(Sources):
 
 async def sources_of(cluster: Kubernetes, target: Target) -> tuple[Sources, bool]:
     """What tells of an attempt, and whether others use it too: then it is not closed by whoever follows this one."""
+    together = await shared_sources(cluster, target.cluster, target.namespace)
+    return (Sources(cluster, target.namespace, target.selector), False) if together is None else (together, True)
+
+
+async def shared_sources(cluster: Kubernetes, named: str | None, namespace: str) -> SharedSources | None:
+    """What tells of all attempts of this process in a namespace; None where it drives a single job.
+
+    named: how the cluster is asked for.
+    """
     if (together := shared()) is None:
-        return Sources(cluster, target.namespace, target.selector), False
-    key = ("sources", str(cluster.name), target.namespace)
-    return await together.get(key, lambda: SharedSources.open(target.cluster, target.namespace)), True
+        return None
+    key = ("sources", str(cluster.name), namespace)
+    return await together.get(key, lambda: SharedSources.open(named, namespace))
 
 
 async def pods_of(cluster: Kubernetes, target: Target) -> tuple[Object, ...]:

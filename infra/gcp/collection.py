@@ -34,6 +34,30 @@ class Reader(Protocol):
         ...
 
 
+_NOTHING = "\0"  # no object is asked by it
+
+
+class _Knowing:
+    """Waits until all was told."""
+
+    def __init__(self, done: asyncio.Future[None]) -> None:
+        self.done = done
+
+    def known(self) -> None:
+        if not self.done.done():
+            self.done.set_result(None)
+
+    def came(self, found: Object) -> None:
+        """Nothing is told under the key that it has."""
+
+    def went(self, found: Object) -> None:
+        """As `came`."""
+
+    def broke(self, error: Exception) -> None:
+        if not self.done.done():
+            self.done.set_exception(error)
+
+
 def of_one(found: Object) -> Iterable[str]:
     """All objects are told to all readers, who read the key of none."""
     return ("",)
@@ -94,6 +118,19 @@ class Collection:
     def of(self, key: str = "") -> Mapping[str, Object]:
         """What there is now of a key, by uid."""
         return self._by_key.get(key, {})
+
+    def everything(self) -> tuple[Object, ...]:
+        """All that there is now, whatever it may be asked by."""
+        return tuple({uid: found for objects in self._by_key.values() for uid, found in objects.items()}.values())
+
+    async def known(self) -> None:
+        """Until all that there is was listed once. Raises what ended the watch."""
+        heard = _Knowing(asyncio.get_running_loop().create_future())
+        self.join(heard, _NOTHING)
+        try:
+            await heard.done
+        finally:
+            self.leave(heard, _NOTHING)
 
     async def _watch(self) -> None:
         try:

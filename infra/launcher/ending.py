@@ -9,6 +9,7 @@ import time
 from dataclasses import dataclass, replace
 from functools import partial
 
+import anyio
 from anyio.to_thread import run_sync
 
 from prefect_tpu.infra.contract import Event
@@ -44,8 +45,8 @@ class Ending:
             failure: why it ends; another verdict that was written before counts more.
             written: the job's folder as it was seen last.
         """
-        cause = await run_sync(history.judge, self.storage, plan.attempt, failure)
-        summary = await run_sync(summing_up.of_attempt, self.storage, plan, following.seen, cause)
+        cause, summary = await self._judged(following, plan, failure)
+        summary = summing_up.with_cause(summary, cause)
         self._tell_early(summary, written)
         await following.end()
         summary = await run_sync(summing_up.ended_now, self.storage, plan, summary)
@@ -53,6 +54,20 @@ class Ending:
         facts = {"outcome": summary.outcome, "last_step": summary.last_step}
         await run_sync(partial(self.ledger.write, summary.number, Event.ENDED, **facts))
         return summary
+
+    async def _judged(
+        self, following: Following, plan: HostPlan, failure: Failure | None
+    ) -> tuple[Failure | None, AttemptSummary]:
+        """Why it ends, by the first verdict, and what it came to; a bucket is asked for both at once."""
+        found: list[AttemptSummary] = []
+
+        async def sum_up() -> None:
+            found.append(await run_sync(summing_up.of_attempt, self.storage, plan, following.seen, failure))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(sum_up)
+            cause = await run_sync(history.judge, self.storage, plan.attempt, failure)
+        return cause, found[0]
 
     def _tell_early(self, summary: AttemptSummary, written: Written) -> None:
         """That another attempt is due is news for whoever moves a run, though the hosts of this one are still ended."""

@@ -49,6 +49,7 @@ from prefect_tpu.infra.state import HostPhase, JobEvent, Observation
 from prefect_tpu.infra.storage import Storage
 
 PRUNE_SECONDS = 60.0
+UNTOLD_PRUNE_SECONDS = 600.0  # where nobody says that anything was saved: regions of a flow need not
 FRESH_LOOKS = 0.25  # of a look: what one decision was made by serves the next one, if nothing was done in between
 TIDY_LOOKS = 15  # half a minute, where a cluster is looked at: it makes a pool for minutes, and deletes none meanwhile
 
@@ -71,6 +72,7 @@ class Performer:
         self._looked = 0.0
         self._has_changed = True  # by our own hands, since the last look
         self._next_prune = 0.0
+        self._pruned_at: tuple[int, int | None] | None = None  # the attempt, and the step that it had saved
         self._backed_off_after = 0
 
     async def look(self) -> Written:
@@ -245,9 +247,7 @@ class Performer:
         await following.news(at_most=LOOK_SECONDS if following.is_pressing else crowd.idle(LOOK_SECONDS))
         self._tell_of_wait(following.seen)
         await self.slice.waiting.settle()
-        if anyio.current_time() > self._next_prune:
-            self._next_prune = anyio.current_time() + PRUNE_SECONDS
-            await self._prune()
+        await self._prune_in_time(following.seen)
 
     def _saw(self, seen: Observation) -> None:
         self._tell.saw(seen)
@@ -311,6 +311,13 @@ class Performer:
     def _attempt(self, number: int, restore: RestorePoint | None = None) -> Attempt:
         avoid = to_avoid(self._written.ended, time.time()) if self._written else ()
         return Attempt(job=self.job, number=number, output=self.storage.url, restore=restore, avoid=avoid)
+
+    async def _prune_in_time(self, seen: Observation) -> None:
+        """Once something was saved since; a look costs two lists of a bucket, and a process may drive hundreds."""
+        saved, now = (seen.attempt, seen.progress.saved_step), anyio.current_time()
+        if now > self._next_prune + (0.0 if saved != self._pruned_at else UNTOLD_PRUNE_SECONDS - PRUNE_SECONDS):
+            self._next_prune, self._pruned_at = now + PRUNE_SECONDS, saved
+            await self._prune()
 
     async def _prune(self) -> None:
         live = (await self.look()).live

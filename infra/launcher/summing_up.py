@@ -36,6 +36,11 @@ def of_attempt(storage: Storage, plan: HostPlan, seen: Observation, failure: Fai
     )
 
 
+def with_cause(summary: AttemptSummary, failure: Failure | None) -> AttemptSummary:
+    """The same of an attempt that ended for another reason."""
+    return replace(summary, outcome="succeeded" if failure is None else failure.kind.value, failure=failure)
+
+
 def ended_now(storage: Storage, plan: HostPlan, summary: AttemptSummary) -> AttemptSummary:
     """The same of an attempt whose hosts were still being ended, now that they are: they may have saved meanwhile."""
     return replace(summary, ended=time.time(), saved_step=checkpoints.furthest(storage, plan))
