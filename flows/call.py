@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
 from prefect_tpu.flows.asking import Asked, ask, parameters
 from prefect_tpu.flows.brief import brief
 from prefect_tpu.flows.options import Options, Path
-from prefect_tpu.infra.errors import JobFailed, PlatformError
+from prefect_tpu.infra.errors import PlatformError
 from prefect_tpu.infra.job import JobResult
 from prefect_tpu.infra.launcher import values
 from prefect_tpu.infra.storage import open_storage
-
-if TYPE_CHECKING:
-    from prefect.client.schemas.objects import State
 
 # A temporary server makes its database on the first start in a home, which takes longer than Prefect's 20 s.
 FIRST_SERVER_SECONDS = 180
@@ -58,20 +56,29 @@ def train(
 
 def carry_out(asked: Asked) -> JobResult:
     """One run of the flow `train`, here, to its end."""
-    # Prefect takes a second to import; shells need it not.
+    from prefect_tpu.flows.train import result_of  # Prefect takes a second to import; shells need it not
+    from prefect_tpu.flows.train import train as flow
+
+    with with_server():
+        return result_of(flow(**parameters(asked.send()), return_state=True))
+
+
+@contextmanager
+def with_server() -> Iterator[None]:
+    """A block in which flows are called.
+
+    Raises `PlatformError` where no server is to be had, or it refuses a run.
+    """
     import httpx
     from prefect.settings import PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS, temporary_settings
-
-    from prefect_tpu.flows.train import train as flow
 
     check_server()
     patience = {PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS: FIRST_SERVER_SECONDS}
     with temporary_settings(set_defaults=patience):
         try:
-            state = flow(**parameters(asked.send()), return_state=True)
+            yield
         except httpx.HTTPError as exc:
             raise PlatformError(f"The Prefect server refused the run: {exc}. {SERVER_ADVICE}") from exc
-        return _ended(state)
 
 
 SERVER_ADVICE = (
@@ -97,17 +104,6 @@ def check_server() -> None:
     if trouble is not None:
         shown = httpx.URL(url).copy_with(userinfo=b"")
         raise PlatformError(f"The Prefect server at {shown} cannot be reached: {trouble}. {SERVER_ADVICE}")
-
-
-def _ended(state: State[Any]) -> JobResult:
-    """The flow's result, or its exception. A run that was cancelled keeps its job's result in its state."""
-    stopped = state.is_cancelled() and state.data is not None
-    # Without `_sync` this is a coroutine where an event loop runs, as in a notebook.
-    ended: Any = state.result(raise_on_failure=not stopped, _sync=True)  # type: ignore[call-overload]
-    result = JobResult.from_json(ended)
-    if result.failure is not None:
-        raise JobFailed(result.job, result.failure)
-    return result
 
 
 def with_value(result: JobResult) -> JobResult:

@@ -18,6 +18,25 @@ class Timing(BaseModel):
     stall_timeout: float | None = Field(1_800.0, gt=0, description="Without a step on any host, until it is ended.")
 
 
+class Training(BaseModel):
+    """What else the flow `train` takes, for those that call it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    fallback_accelerators: list[str] = Field([], description="Taken in this order where the first is not to be had.")
+    env: dict[str, str] = Field({}, description="Plain environment variables of the program; no secrets.")
+    checkpoint_every: float = Field(600.0, gt=0, description="Seconds between checkpoints.")
+    max_preemptions: int = Field(10, ge=0, description="Restarts without progress before a job is given up.")
+    max_failures: int = Field(0, ge=0, description="Restarts after an error of the program.")
+    slices: int = Field(1, ge=1, description="How many slices the program spans.")
+    drills: list[str] = Field([], description="Failures to rehearse.")
+    timing: Timing = Field(Timing(), description="How long the launcher waits.")
+
+    def given(self) -> dict[str, Any]:
+        """As parameters of the flow."""
+        return {name: getattr(self, name) for name in type(self).model_fields}
+
+
 class Pods(BaseModel):
     """How hosts run in a cluster, beside their image; nothing of it is needed."""
 

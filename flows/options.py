@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from prefect_tpu.flows.form import Pods, Timing
 
 Path = str | os.PathLike[str]
-PLAIN = ("env", "checkpoint_every", "max_preemptions", "max_failures", "drills", "slices")
+PLAIN = ("env", "checkpoint_every", "max_preemptions", "max_failures", "drills", "slices", "start_from")
 TIMING = ("grace", "orphan_after", "join_timeout", "provision_timeout", "deadline", "stall_timeout")
 
 
@@ -40,6 +40,7 @@ class Options(TypedDict, total=False):
     stall_timeout: float | None
     backend: str
     slices: int
+    start_from: str
     image: str
     cluster: str
     pods: Pods | Mapping[str, Any]

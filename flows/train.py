@@ -50,6 +50,7 @@ def train(
     timing: Timing = Timing(),  # noqa: B008 -- frozen by use: the form shows its fields
     backend: str = "",
     slices: int = 1,
+    start_from: str = "",
     image: str = "",
     cluster: str = "",
     pods: Pods = Pods(),  # noqa: B008
@@ -76,6 +77,7 @@ def train(
             pod that drives the chips of all others. Empty: `jobset` where an image, a cluster or anything of `pods` is
             given, and `pathways` where that is.
         slices: How many slices of the accelerator the program spans.
+        start_from: Folder of another job whose newest checkpoint this one starts with, or the place of one checkpoint.
         image: What the container of each host runs: it has Python and the program's packages.
         cluster: The name `block:NAME` of a saved one, a kubeconfig context, or `gke://project/location/cluster`. Empty:
             the one this runs in, or that `kubectl` uses.
@@ -97,6 +99,7 @@ def train(
             "max_failures": max_failures,
             "drills": tuple(drills),
             "slices": slices,
+            "start_from": start_from,
             **timing.model_dump(),
             **in_pods(backend, said),
         }
@@ -141,6 +144,20 @@ def _slice(driven: Driving, number: int) -> Iterator[None]:
         yield
     finally:
         release_slice.with_options(task_run_name=f"release_slice-{number}")(driven)
+
+
+def result_of(state: State[Any]) -> JobResult:
+    """The result of a run of this flow, or its exception. One that was cancelled keeps its job's result in its state.
+
+    Raises `JobFailed` where the job was stopped.
+    """
+    stopped = state.is_cancelled() and state.data is not None
+    # Without `_sync` this is a coroutine where an event loop runs, as in a notebook.
+    ended: Any = state.result(raise_on_failure=not stopped, _sync=True)  # type: ignore[call-overload]
+    result = JobResult.from_json(ended)
+    if result.failure is not None:
+        raise JobFailed(result.job, result.failure)
+    return result
 
 
 def _end(job: SliceJob, result: JobResult | None) -> dict[str, Any] | State[Any]:

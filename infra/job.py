@@ -82,6 +82,7 @@ class SliceJob:
     pods: how hosts run in a cluster; None on backends without one.
     dialect: what numbers in accelerator names count, `google` or `chips`.
     data: name → SHA-256 of staged data.
+    start_from: the model that the first attempt starts with, as `start_points` reads it; "" for a fresh one.
     env: plain environment variables of the program; never secrets.
     max_preemptions: restarts without a newer checkpoint before the job is given up.
     max_failures: restarts after a program error.
@@ -106,6 +107,7 @@ class SliceJob:
     pods: PodSettings | None = None
     dialect: str = "google"
     data: dict[str, str] = field(default_factory=dict)
+    start_from: str = ""
     env: dict[str, str] = field(default_factory=dict)
     max_preemptions: int = 10
     max_failures: int = 0

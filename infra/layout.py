@@ -13,6 +13,7 @@ DATA_FOLDER = ".data"  # beside the jobs: staged data is shared by all jobs of a
 HEARTBEATS = ".drivers"  # beside the jobs: of processes that drive many of them
 BUNDLES_FOLDER = ".bundles"  # beside the jobs: flows that travel as objects, with the files they bring
 RESULTS_FOLDER = ".results"  # beside the jobs: what such flows return, written and read by Prefect
+MODELS_FOLDER = ".models"  # beside the jobs: of models that are trained again and again
 
 JOB = "job.json"  # what was asked for
 STOP = "stop.json"  # somebody wants the job stopped
@@ -32,6 +33,9 @@ ROUNDS = "rounds"
 DRILLS = "drills"
 DRIVER_LOG = "driver.log"  # of a driver that nobody watches
 COMPILATION_CACHE = "cache/jax"  # shared by all attempts
+MODEL_CANDIDATES = "candidates"  # of a model: trainings that may become its champion, as they were begun
+MODEL_HISTORY = "history"  # of a model: what became of them, a record each
+MODEL_CHAMPION = "champion.json"  # of a model: which one to use; repeats what the newest record says
 SEALED = ".sealed.json"  # how names of seals end, after the step
 TEMPORARY = ".tmp-"  # how names begin of what is being written, beside what it will be
 
@@ -75,6 +79,31 @@ def data(sha256: str) -> str:
 def heartbeat(name: str) -> str:
     """Beside the jobs: written again and again by a process that drives many, whose leases point to it."""
     return f"{HEARTBEATS}/{name}"
+
+
+def model(name: str) -> str:
+    """Everything of a model, beside the jobs of the output."""
+    return f"{MODELS_FOLDER}/{name}"
+
+
+def evaluations(name: str) -> str:
+    """The jobs that judge a model, in a folder of jobs of their own."""
+    return f"{model(name)}/evaluations"
+
+
+def model_candidate(number: int) -> str:
+    """Of a model: a candidate as it was begun; create-only."""
+    return f"{MODEL_CANDIDATES}/{number}.json"
+
+
+def model_approval(number: int) -> str:
+    """Of a model: what somebody said who was asked whether a candidate may be trained; create-only."""
+    return f"{MODEL_CANDIDATES}/{number}.approval"
+
+
+def model_entry(number: int) -> str:
+    """Of a model: a record of its history; create-only, so that each is written for the history as it was."""
+    return f"{MODEL_HISTORY}/{number}.json"
 
 
 def plan(attempt: int) -> str:

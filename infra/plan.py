@@ -13,7 +13,7 @@ from typing import Any
 from prefect_tpu.infra import contract, layout
 from prefect_tpu.infra.job import Program
 
-_OF_FLOWS = ("regions", "region")
+_WHERE_SAID = ("regions", "region", "start_from")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +46,7 @@ class HostPlan:
     coordinator: `address:port` where the hosts meet; also the port of other frameworks' rendezvous.
     addresses: one per host, the leader's first.
     restore: where this attempt starts from, chosen once.
+    start_from: where it starts from instead while the job has no checkpoint of its own, as `start_points` reads it.
     checkpoint_every, grace, join_timeout, deadline, stall_timeout: seconds, see `SliceJob`.
     orphan_after: seconds, see `SliceJob`; None where hosts run on to their deadline though nobody drives them.
     python: the interpreter of the hosts.
@@ -77,6 +78,7 @@ class HostPlan:
     data: dict[str, str] = field(default_factory=dict)
     env: dict[str, str] = field(default_factory=dict)
     restore: RestorePoint | None = None
+    start_from: str = ""
     checkpoint_every: float
     grace: float
     orphan_after: float | None
@@ -89,9 +91,9 @@ class HostPlan:
     region: str | None = None
 
     def to_json(self) -> bytes:
-        """Of what is no flow as it ever was: objects in a cluster are known by the hash of their plan."""
+        """Without what only some plans say: objects in a cluster are known by the hash of their plan."""
         data = asdict(self)
-        return contract.write_json({key: value for key, value in data.items() if key not in _OF_FLOWS or value})
+        return contract.write_json({key: value for key, value in data.items() if key not in _WHERE_SAID or value})
 
     @property
     def mark(self) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from prefect_tpu.infra import packing, staging
+from prefect_tpu.infra import packing, staging, start_points
 from prefect_tpu.infra.accelerators import resolve
 from prefect_tpu.infra.backends import open_backend
 from prefect_tpu.infra.drills import DrillKind, parse_drill
@@ -101,6 +101,8 @@ def imagine_unseen(request: Request) -> tuple[SliceJob, packing.Packed]:
 def _checked(request: Request) -> packing.Packed:
     packed, job = _checked_alone(request)
     _check_output(open_storage(request.output))
+    if job.start_from:
+        start_points.check(job.start_from)
     _check_free(_opened(request), job, request.data)
     return packed
 
@@ -175,10 +177,11 @@ def _job(request: Request, packed: packing.Packed, data: dict[str, str]) -> Slic
         if name not in known:
             hint = nearest(str(name), known) or f"It has: {', '.join(sorted(known))}."
             raise UsageError(f"Job {request.name!r} has no setting {name!r}. {hint}")
+    start_from = request.settings.get("start_from", "")
     return SliceJob(
         name=request.name,
         program=packed.program,
         accelerators=request.accelerators,
         data=data,
-        **request.settings,
+        **{**request.settings, "start_from": start_points.spelled(start_from, request.output)},
     )

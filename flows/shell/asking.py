@@ -20,7 +20,7 @@ from prefect_tpu.infra.request import Request, default_output, made_up_name
 V = TypeVar("V")
 _DURATIONS = ("checkpoint_every", "grace", "provision_timeout", "join_timeout")
 _OR_NEVER = ("stall_timeout", "deadline")
-_COUNTS = ("max_preemptions", "max_failures", "dialect", "slices")
+_AS_GIVEN = ("max_preemptions", "max_failures", "dialect", "slices", "start_from")
 
 
 def request_of(options: JobOptions) -> Request:
@@ -46,7 +46,7 @@ def _settings(options: JobOptions) -> dict[str, Any]:
         if (text := getattr(options, name)) is not None:
             read = seconds_or_never if name in _OR_NEVER else seconds
             settings[name] = read(text, f"--{name.replace('_', '-')}")
-    settings |= {name: value for name in _COUNTS if (value := getattr(options, name)) is not None}
+    settings |= {name: value for name in _AS_GIVEN if (value := getattr(options, name)) is not None}
     if options.drill:
         settings["drills"] = tuple(options.drill)
     if options.env:

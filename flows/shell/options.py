@@ -228,6 +228,14 @@ class JobOptions:
         int | None,
         typer.Option(min=1, help="How many slices the program spans.", show_default=_default("slices")),
     ] = None
+    start_from: Annotated[
+        str | None,
+        typer.Option(
+            metavar="JOB",
+            help="Folder of another job whose newest checkpoint this one starts with, or the place of one checkpoint.",
+            show_default="nothing",
+        ),
+    ] = None
     queue: Annotated[
         str | None, typer.Option(help="A Kueue queue that admits the job.", rich_help_panel=IN_CLUSTER)
     ] = None

@@ -132,6 +132,7 @@ def host_plan(attempt: Attempt, offer: Offer) -> HostPlan:
         addresses=names.host_addresses(job.name, attempt.number, job.slices, shape.hosts),
         program=job.program,
         data=job.data,
+        start_from=job.start_from,
         env={"JAX_COMPILATION_CACHE_DIR": f"{attempt.output}/{layout.COMPILATION_CACHE}", **job.env},
         restore=attempt.restore,
         checkpoint_every=job.checkpoint_every,

@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 import anyio
 
 from prefect_tpu.infra import contract, layout
-from prefect_tpu.infra.accelerators import resolve
+from prefect_tpu.infra.accelerators import Slice, resolve
 from prefect_tpu.infra.backends import local_checks, local_limits
 from prefect_tpu.infra.backends.base import Attempt, Handle, Held, LogLine, Place, Plan, Refused, Remnant
 from prefect_tpu.infra.backends.local_gpus import LocalGpus, stand_in
@@ -46,6 +46,7 @@ from prefect_tpu.infra.storage import BUCKET, LocalStorage, open_storage
 
 DEFAULT_MAX_HOSTS = 16
 LOOK_SECONDS = 0.1
+NO_SLICE = -1  # in place of the number of a slice, for what takes none of this machine's
 LONGEST_SILENCE_SECONDS = 30.0
 
 
@@ -105,10 +106,12 @@ class LocalBackend:
         short = missing(self._limits(attempt.job, offer, attempt.output))
         if short:
             return Refused(reason=short)
+        shape = resolve(offer.accelerator, dialect=attempt.job.dialect)
+        if _only_sees_to_others(attempt.job, shape):
+            return Held(offer=offer, handle={"slice": NO_SLICE})
         taken = self._slices.take(attempt.job.name)
         if isinstance(taken, str):
             return Waiting(reason=taken, what=WaitFor.TURN)
-        shape = resolve(offer.accelerator, dialect=attempt.job.dialect)
         tight = missing((local_limits.free_memory(shape.hosts * attempt.job.slices),))
         if tight:  # other programs have it, perhaps not for long
             self._slices.give_back(taken)
@@ -142,6 +145,7 @@ class LocalBackend:
             addresses=("127.0.0.1",) * (shape.hosts * job.slices),
             program=job.program,
             data=job.data,
+            start_from=job.start_from,
             env={"JAX_COMPILATION_CACHE_DIR": f"{attempt.output}/{layout.COMPILATION_CACHE}", **job.env},
             restore=attempt.restore,
             checkpoint_every=job.checkpoint_every,
@@ -158,7 +162,7 @@ class LocalBackend:
 
     async def submit(self, plan: HostPlan, held: Held | None) -> Handle:
         """Start a runner for each host that has none; a runner finds out itself where it is one too many."""
-        lock = self._locks[held.handle["slice"]] if held else None
+        lock = self._locks.get(held.handle["slice"]) if held else None
         for host in range(plan.hosts):
             if not self._has_begun(plan, host):
                 self._children[_mark(plan.output, plan.attempt), host] = self._spawn(plan, host, lock)
@@ -271,6 +275,11 @@ class LocalBackend:
 
     async def withdraw(self, job: SliceJob, output: str) -> None:
         """Nothing is kept of a slice that was not free."""
+
+
+def _only_sees_to_others(job: SliceJob, shape: Slice) -> bool:
+    """A flow on a host without chips: it may ask for a slice itself, and would wait for its own end."""
+    return job.program.kind == "flow" and shape.platform == "cpu" and shape.hosts * job.slices == 1
 
 
 def _remnant(marked: Marked) -> Remnant:

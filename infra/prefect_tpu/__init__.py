@@ -24,6 +24,10 @@ _HOME = {
     "JobResult": "prefect_tpu.infra.job",
     "Slice": "prefect_tpu.infra.accelerators",
     "resolve": "prefect_tpu.infra.accelerators",
+    # models that are trained again and again
+    "retrain": "prefect_tpu.flows.retraining",
+    "champion": "prefect_tpu.infra.models.champion",
+    "Champion": "prefect_tpu.infra.models.records",
     # a flow on a slice
     "every_host": "prefect_tpu.flows.every_host",
     # where jobs run
@@ -57,6 +61,7 @@ if TYPE_CHECKING:  # the same table for type checkers and editors; a house test 
     from prefect_tpu.flows.job import Job as Job
     from prefect_tpu.flows.job import attach as attach
     from prefect_tpu.flows.job import submit as submit
+    from prefect_tpu.flows.retraining import retrain as retrain
     from prefect_tpu.flows.run import run as run
     from prefect_tpu.flows.work_pool.decorator import tpu_slice as tpu_slice
     from prefect_tpu.infra.accelerators import Slice as Slice
@@ -74,6 +79,8 @@ if TYPE_CHECKING:  # the same table for type checkers and editors; a house test 
     from prefect_tpu.infra.job import JobResult as JobResult
     from prefect_tpu.infra.job import SliceJob as SliceJob
     from prefect_tpu.infra.launcher.status import JobStatus as JobStatus
+    from prefect_tpu.infra.models.champion import champion as champion
+    from prefect_tpu.infra.models.records import Champion as Champion
     from prefect_tpu.infra.training.checkpoints import checkpoints as checkpoints
     from prefect_tpu.infra.training.info import info as info
     from prefect_tpu.infra.training.join import join as join

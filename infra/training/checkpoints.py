@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
 
-from prefect_tpu.infra import layout, seals
+from prefect_tpu.infra import layout, seals, start_points
 from prefect_tpu.infra.contract import Event
 from prefect_tpu.infra.errors import Preempted, UsageError
 from prefect_tpu.infra.plan import RestorePoint
@@ -80,19 +80,30 @@ class Checkpoints:
     def restore(self, state: State) -> tuple[State, int]:
         """(the saved state, the step to go on with); the given state and 0 where nothing was saved.
 
-        The saved state is placed like the given one, also on another number of devices.
+        The saved state is placed like the given one, also on another number of devices. A job that was told to
+        `start_from` another one has that one's state and 0 until it has saved one of its own.
 
         Raises:
-            UsageError: the given state differs in structure or shapes.
+            UsageError: the given state differs in structure or shapes, or the job to start from has no checkpoint.
         """
         if self._start is None:
-            return state, 0
+            return self._given(state), 0
         restored, stored = self._store.read(self._start, state)
         if self._data is not None and stored is not None:
             data_position.set_position(self._data, stored, *agreement.place())
         progress().update(saved_step=self._start.step)
         progress().event(Event.RESTORED, step=self._start.step, attempt=self._start.attempt)
         return restored, self._start.step + 1
+
+    def _given(self, state: State) -> State:
+        """The model that the job was told to start with; the state itself where it was told of none."""
+        here = context()
+        if here is None or not here.plan.start_from:
+            return state
+        root, point = _start_of(here.plan.start_from)
+        given: State = self._store.read(point, state, root)[0]
+        progress().event(Event.RESTORED, step=point.step, attempt=point.attempt, start_from=here.plan.start_from)
+        return given
 
     def save(self, step: int, state: Any) -> None:
         """Save the state of a finished step if it is time to; call it after each step, on every host.
@@ -192,6 +203,22 @@ def _in_job(here: Context) -> tuple[Storage, int, RestorePoint | None]:
     if (folder := local_folder(root)) is not None:
         (folder / str(plan.attempt)).mkdir(parents=True, exist_ok=True)
     return root, plan.attempt, plan.restore
+
+
+def _start_of(place: str) -> tuple[Storage, RestorePoint]:
+    """(folder of another job's checkpoints, which of them). The leader chooses for all."""
+    start = start_points.parse(place)
+    job = open_on_host(start.folder)
+    attempt, step = (start.point.attempt, start.point.step) if start.point is not None else (-1, -1)
+    if start.point is None and agreement.is_leader():
+        newest = start_points.newest(job)
+        attempt, step = (newest.point.attempt, newest.point.step) if newest and newest.point else (-1, -1)
+    attempt, step = agreement.from_leader((attempt, step))
+    if step < 0:
+        raise UsageError(
+            f"The job to start from, {place}, has no whole checkpoint: name another one, or start without start_from."
+        )
+    return start_points.checkpoints_of(job), RestorePoint(attempt=attempt, step=step)
 
 
 def _outside(root: Storage) -> tuple[Storage, int, RestorePoint | None]:

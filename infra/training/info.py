@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from prefect_tpu.infra import layout
+from prefect_tpu.infra import layout, start_points
 from prefect_tpu.infra.content import read_manifest
 from prefect_tpu.infra.contract import Scratch
 from prefect_tpu.infra.errors import PlatformError
@@ -20,6 +20,7 @@ class Info:
     output: the job's folder; outside a job the current one. In a bucket it is a text such as
         `gs://bucket/jobs/digits`, as gcsfs, `etils.epath` and TensorStore take it.
     data: name → path of staged data on this host, a file or a folder.
+    start_from: the folder of the job whose model this one starts with, as `output`; None where it starts afresh.
     """
 
     job: str | None = None
@@ -29,6 +30,7 @@ class Info:
     accelerator: str | None = None
     output: Path | str = Path(".")
     data: dict[str, Path] = field(default_factory=dict)
+    start_from: Path | str | None = None
 
     @property
     def is_leader(self) -> bool:
@@ -47,16 +49,20 @@ def info() -> Info:
 
 def _inside(here: Context) -> Info:
     plan = here.plan
-    in_bucket = plan.output.startswith(BUCKET)
     return Info(
         job=plan.job,
         attempt=plan.attempt,
         host=here.host,
         hosts=plan.hosts,
         accelerator=plan.accelerator,
-        output=plan.output if in_bucket else Path(plan.output),
+        output=_place(plan.output),
         data={name: _staged(name, _folder(here, sha256)) for name, sha256 in plan.data.items()},
+        start_from=_place(start_points.parse(plan.start_from).folder) if plan.start_from else None,
     )
+
+
+def _place(folder: str) -> Path | str:
+    return folder if folder.startswith(BUCKET) else Path(folder)
 
 
 def _folder(here: Context, sha256: str) -> Path:

@@ -79,18 +79,20 @@ class Store:
     def close(self) -> None:
         self._orbax.close()
 
-    def read(self, point: RestorePoint, state: Any) -> tuple[Any, list[Any] | None]:
-        """(state, positions) of a whole checkpoint, placed like the given state."""
-        if not seals.is_whole(self._root, point):
+    def read(self, point: RestorePoint, state: Any, root: Storage | None = None) -> tuple[Any, list[Any] | None]:
+        """(state, positions) of a whole checkpoint, placed like the given state. root: of another job's checkpoints."""
+        root = root or self._root
+        where = root.where(seals.step_folder(point))
+        if not seals.is_whole(root, point):
             raise PlatformError(
-                f"Checkpoint {self._where(point)} is not whole: its seal or a file of it is missing."
+                f"Checkpoint {where} is not whole: its seal or a file of it is missing."
                 " Start again from an older one, or bring its files back."
             )
         items = {"state": self._args.StandardRestore({_WHOLE: leaves.to_disk(state)})}
-        if self._root.list(f"{seals.step_folder(point)}/data"):
+        if root.list(f"{seals.step_folder(point)}/data"):
             items["data"] = self._args.JsonRestore()
-        with self._told_of_reading(point):
-            found = self._orbax.restore(self._where(point), args=self._args.Composite(**items))
+        with self._told_of_reading(point, where):
+            found = self._orbax.restore(where, args=self._args.Composite(**items))
         data = found["data"]["hosts"] if "data" in items else None
         return leaves.from_disk(state, found["state"][_WHOLE]), data
 
@@ -124,7 +126,7 @@ class Store:
             ) from exc
 
     @contextmanager
-    def _told_of_reading(self, point: RestorePoint) -> Iterator[None]:
+    def _told_of_reading(self, point: RestorePoint, where: str) -> Iterator[None]:
         """A disk says by itself what it cannot read; of a bucket Orbax says it as of a state that does not fit."""
         try:
             yield
@@ -132,7 +134,7 @@ class Store:
             why = cloud.refused(exc) if self._is_cloud else None
             if why is not None:
                 raise _error(why)(
-                    f"The checkpoint {self._where(point)} could not be read: {why.said}. {why.remedy}, then run the job"
+                    f"The checkpoint {where} could not be read: {why.said}. {why.remedy}, then run the job"
                     " again by the same name."
                 ) from exc
             if isinstance(exc, ValueError):

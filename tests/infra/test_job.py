@@ -128,7 +128,9 @@ def test_an_unknown_kind_of_program_is_refused() -> None:
 def test_what_is_trained_stays_the_same(make_job: MakeJob) -> None:
     """A setting is a field of the job, and whatever is not one must stay equal for ever."""
     assert {f.name for f in fields(SliceJob)} > SETTINGS
-    assert {f.name for f in fields(SliceJob)} - SETTINGS == {"name", "program", "backend", "dialect", "data", "env"}
+    assert {f.name for f in fields(SliceJob)} - SETTINGS == {
+        "name", "program", "backend", "dialect", "data", "start_from", "env",
+    }  # fmt: skip
 
 
 def test_how_many_steps_are_expected_is_no_part_of_what_is_asked(make_job: MakeJob) -> None:

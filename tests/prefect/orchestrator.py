@@ -17,7 +17,8 @@ from typing import Any
 from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
 
 import prefect_tpu
-import prefect_tpu.flows.train  # the import that takes long, before the first fork
+import prefect_tpu.flows.retrain  # the import that takes long, before the first fork
+import prefect_tpu.flows.train
 
 
 def spread(width: int) -> complex:
@@ -53,6 +54,8 @@ def carry_out(request: dict[str, Any]) -> None:
 
 
 def call(request: dict[str, Any]) -> dict[str, Any]:
+    if request["retrains"]:
+        return retrained(request["arguments"])
     arguments = {"program": spread, **request["arguments"]}
     if request["as_flow"]:
         return prefect_tpu.flows.train.train(**arguments)  # type: ignore[no-any-return]
@@ -60,6 +63,12 @@ def call(request: dict[str, Any]) -> dict[str, Any]:
     attempts = [attempt.number for attempt in result.attempts]
     value = result.value if isinstance(result.value, dict) else repr(result.value)
     return {"value": value, "state": result.state, "attempts": attempts}
+
+
+def retrained(arguments: dict[str, Any]) -> dict[str, Any]:
+    state = prefect_tpu.flows.retrain.retrain(**arguments, return_state=True)
+    said = {"type": state.type.value, "name": state.name, "message": state.message}
+    return {**said, "value": state.result()} if state.is_completed() else said
 
 
 async def inside_loop(arguments: dict[str, Any]) -> prefect_tpu.JobResult:

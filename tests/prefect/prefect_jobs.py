@@ -128,22 +128,20 @@ class Orchestrators:
 
     def start(self, job: Job, *, in_loop: bool = False, as_flow: bool = False, **arguments: Any) -> Orchestrator:
         """Call `prefect_tpu.train` for a job in a process of its own, or the flow behind it."""
+        wanted = {"name": job.name, "accelerator": ACCELERATOR, **arguments}
+        return self._start(job, {"arguments": wanted, "in_loop": in_loop, "as_flow": as_flow, "retrains": False})
+
+    def retrain(self, job: Job, **arguments: Any) -> Orchestrator:
+        """Run the flow `retrain` in a process of its own, with the folder and the slice of a job."""
+        return self._start(job, {"arguments": arguments, "retrains": True})
+
+    def _start(self, job: Job, request: Mapping[str, Any]) -> Orchestrator:
         job.folder.mkdir(parents=True, exist_ok=True)
         with self._lock:
             number = len(self._made)
             outcome, log = job.folder / f"outcome-{number}.json", job.folder / f"orchestrator-{number}.log"
-            wanted = {"name": job.name, "accelerator": ACCELERATOR, **arguments}
-            pid = self._fork(
-                {
-                    "arguments": wanted,
-                    "in_loop": in_loop,
-                    "as_flow": as_flow,
-                    "environment": job.environment,
-                    "outcome": str(outcome),
-                    "log": str(log),
-                }
-            )
-            self._made.append(Orchestrator(pid=pid, outcome=outcome, log=log))
+            own = {"environment": job.environment, "outcome": str(outcome), "log": str(log)}
+            self._made.append(Orchestrator(pid=self._fork({**request, **own}), outcome=outcome, log=log))
             return self._made[-1]
 
     def _fork(self, request: Mapping[str, Any]) -> int:

@@ -1,4 +1,4 @@
-"""The flow as a deployment: `prefect.yaml`, a `process` work pool, the command line, a schedule, the form."""
+"""The flow as a deployment: `local.yaml`, a `process` work pool, the command line, a schedule, the form."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def scheduled_job(new_job: Callable[[str], Job]) -> Job:
 
 @pytest.fixture(scope="session")
 def worker(server: Server, deployed_job: Job) -> Iterator[None]:
-    """A pool, a worker, and the deployment of `prefect.yaml`."""
+    """A pool, a worker, and the deployment of `local.yaml`."""
     environment = {**server.environment, **deployed_job.environment, "PREFECT_TPU_LOCAL_SLICES": "2"}
     server.ask("/work_pools/", name="local", type="process", base_job_template={})
     with running([*PREFECT, "worker", "start", "--pool", "local"], environment, server.folder, "worker"):
-        server.command("deploy", "--all", "--prefect-file", "deployments/prefect.yaml", folder=ROOT)
+        server.command("deploy", "--all", "--prefect-file", "deployments/local.yaml", folder=ROOT)
         yield
 
 

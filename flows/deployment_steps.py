@@ -1,0 +1,86 @@
+"""Steps for `prefect.yaml`: what is checked and built before a flow is deployed."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import typer
+
+from prefect_tpu.infra.accelerators import resolve
+from prefect_tpu.infra.errors import PlatformError, UsageError
+
+BUILDERS = ("docker", "podman", "buildah")
+IMAGE = re.compile(r"[a-z0-9][a-z0-9._/:-]*[a-z0-9]")
+TAG_CHARACTERS = 12
+
+
+def check_accelerators(accelerators: Sequence[str], slices: int = 1) -> dict[str, list[str]]:
+    """Refuse to deploy for slices that there are not.
+
+    Returns:
+        `accelerators`, each as it is spelled in full.
+
+    Raises:
+        UsageError: a name stands for no slice; the message has the nearest ones.
+    """
+    found = [resolve(name) for name in accelerators]
+    for slice_ in found:
+        hosts = slice_.hosts * slices
+        typer.echo(f"{slice_.name}: {slice_.chips * slices} chips on {hosts} host{'s' if hosts > 1 else ''}")
+    return {"accelerators": [slice_.name for slice_ in found]}
+
+
+def build_image(
+    image: str, dockerfile: str = "Dockerfile", context: str = ".", tag: str = "", push: bool = False, builder: str = ""
+) -> dict[str, str]:
+    """Build an image, and push it where that is asked for.
+
+    Args:
+        image: its name, without a tag.
+        dockerfile: what it is built by.
+        context: the folder that it is built from.
+        tag: by default the first digits of the image's own id, which another content changes.
+        push: to the registry that its name begins with, with what the builder is logged in as.
+        builder: `docker`, `podman` or `buildah`; the first of them that is installed by default.
+
+    Returns:
+        `image`, its name with the tag: `{{ image.image }}` in a step or job variable that comes after, where this step
+        has the id `image`.
+
+    Raises:
+        UsageError: there is no such file or folder, or no builder.
+        PlatformError: the builder failed; its own words are above.
+    """
+    program = _builder(builder)
+    if not IMAGE.fullmatch(image):
+        raise UsageError(f"Image {image!r} is no name of one: give registry/project/name, without a tag.")
+    for path, is_there in ((dockerfile, Path(dockerfile).is_file()), (context, Path(context).is_dir())):
+        if not is_there:
+            raise UsageError(f"{path} is not there: paths count from the folder where `prefect deploy` runs.")
+    with tempfile.TemporaryDirectory() as folder:
+        note = Path(folder, "id")
+        _run([program, "build", "--file", dockerfile, "--iidfile", str(note), context])
+        built = note.read_text().strip()
+    name = f"{image}:{tag or built.removeprefix('sha256:')[:TAG_CHARACTERS]}"
+    _run([program, "tag", built, name])
+    if push:
+        _run([program, "push", name])
+    return {"image": name}
+
+
+def _builder(wanted: str) -> str:
+    for name in (wanted,) if wanted else BUILDERS:
+        if shutil.which(name):
+            return name
+    raise UsageError(f"{wanted or ' and '.join(BUILDERS)} is not installed: install one of {', '.join(BUILDERS)}.")
+
+
+def _run(command: Sequence[str]) -> None:
+    done = subprocess.run(command)
+    if done.returncode:
+        raise PlatformError(f"`{' '.join(command)}` ended with code {done.returncode}: its own words are above.")

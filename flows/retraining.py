@@ -1,0 +1,38 @@
+"""`prefect_tpu.retrain(...)`: the flow as a Python call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prefect_tpu.flows.brief import brief
+from prefect_tpu.flows.call import with_server
+from prefect_tpu.flows.options import check_names
+
+NAMED = ("model", "program", "evaluate")
+
+
+@brief
+def retrain(model: str, program: str, evaluate: str, **options: Any) -> dict[str, Any]:
+    """Train a model again where that is due, as one Prefect flow run, and promote what came of it where it is better.
+
+    Args:
+        model: its name.
+        program: what trains it, as the flow `train` takes it; no function.
+        evaluate: what judges it, alike.
+        **options: further parameters of the flow `prefect_tpu.flows.retrain.retrain`.
+
+    Returns:
+        `model decision reason candidate champion checkpoint metrics rival`; of a run that trained nothing the first
+        three and the champion. `decision` is `promoted`, `kept`, `declined`, `failed` or `skipped`.
+
+    Raises:
+        UsageError: the call cannot be carried out; the message says what to change.
+        PlatformError: the Prefect server cannot be reached, or the output not be written.
+        JobFailed: a job ended without its result.
+    """
+    from prefect_tpu.flows.retrain import retrain as flow  # Prefect takes a second to import; shells need it not
+
+    check_names("retrain", options, [name for name in flow.parameters.properties if name not in NAMED])
+    with with_server():
+        found: dict[str, Any] = flow(model=model, program=program, evaluate=evaluate, **options)
+    return found

@@ -1,0 +1,155 @@
+"""Which candidate is to be trained: one that was left behind, a new one, or none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from prefect_tpu.infra import layout, seals, start_points
+from prefect_tpu.infra.errors import UsageError
+from prefect_tpu.infra.job import JobResult, Program, SliceJob
+from prefect_tpu.infra.models import beginning
+from prefect_tpu.infra.models.beginning import Wish, begin, close, find, job_is, unchanged
+from prefect_tpu.infra.models.records import Became, Candidate, Version
+from prefect_tpu.infra.models.registry import Registry
+from prefect_tpu.infra.plan import RestorePoint
+from prefect_tpu.infra.policy.retraining import DAY_SECONDS, JobIs
+from prefect_tpu.infra.storage import LocalStorage, open_storage
+
+NOW = 1_000.0 * DAY_SECONDS
+JOB = SliceJob(name="m-1", program=Program(kind="command", target="true"), accelerators=("cpu",))
+
+
+@pytest.fixture
+def wish(tmp_path: Path) -> Wish:
+    for name in ("numbers", "held-out"):
+        (tmp_path / name).write_text(name)
+    return Wish(
+        model="m", output=str(tmp_path / "jobs"), data={"numbers": str(tmp_path / "numbers")},
+        held_out={"numbers": str(tmp_path / "held-out")},
+    )  # fmt: skip
+
+
+def begun(wish: Wish, now: float = NOW) -> Candidate | None:
+    return begin(Registry(wish.output, wish.model), wish, find(wish), now)
+
+
+def write_job(wish: Wish, state: str | None, name: str = "m-1") -> LocalStorage:
+    storage = LocalStorage(Path(wish.output, name))
+    storage.put(layout.JOB, replace(JOB, name=name).to_json())
+    if state is not None:
+        result = JobResult(job=name, state=state, attempts=(), output=storage.url, value=None, failure=None)
+        beginning.history.write_result(storage, result)
+    return storage
+
+
+def promote(wish: Wish, candidate: Candidate, checkpoint: str = "") -> None:
+    registry = Registry(wish.output, wish.model)
+    entry = unchanged(registry.look(), candidate, Became.PROMOTED, "it is better", NOW)
+    version = Version(
+        number=candidate.number, job=f"{wish.output}/m-{candidate.number}", checkpoint=checkpoint, data={},
+        held_out={}, watched={}, code="", config={}, parent=None, metrics={"loss": 1.0},
+    )  # fmt: skip
+    assert registry.add(replace(entry, champion=candidate.number, promoted_by=entry.number, tried=version))
+
+
+def test_the_first_candidate(wish: Wish) -> None:
+    found = begun(wish)
+    assert found is not None
+    assert (found.number, found.job, found.reason, found.start_from, found.parent) == (
+        1, "m-1", "it was never trained", "", None,
+    )  # fmt: skip
+    assert found.data.keys() == {"numbers"} and found.data != found.held_out
+    staged = open_storage(wish.output).children(layout.DATA_FOLDER)
+    assert found.data["numbers"] in staged and found.held_out["numbers"] not in staged
+    judged_by = open_storage(beginning.evaluations(wish)).children(layout.DATA_FOLDER)
+    assert found.held_out["numbers"] in judged_by
+
+
+def test_one_that_was_left_behind_is_gone_on_with(wish: Wish) -> None:
+    assert begun(wish) == begun(wish, NOW + 5.0)
+
+
+@pytest.mark.parametrize(
+    ("state", "number"), [(None, 1), ("succeeded", 1), ("failed", 2), ("stopped", 2), ("absent", 2)]
+)
+def test_what_becomes_of_it_when_its_data_changed_since(wish: Wish, state: str | None, number: int) -> None:
+    begun(wish)
+    if state != "absent":
+        write_job(wish, state)
+    Path(wish.data["numbers"]).write_text("other numbers")
+    found = begun(wish, NOW + 5.0)
+    assert found is not None and found.number == number
+    history = Registry(wish.output, "m").history()
+    assert [(entry.became, entry.candidate) for entry in history] == [(Became.ABANDONED, 1)] * (number - 1)
+
+
+def test_nothing_calls_for_another_one(wish: Wish) -> None:
+    first = begun(wish)
+    assert first is not None
+    promote(wish, first)
+    assert begun(wish) is None
+    assert begun(replace(wish, is_forced=True)) is not None
+
+
+def test_other_data_to_judge_by_calls_for_none(wish: Wish) -> None:
+    first = begun(wish)
+    assert first is not None
+    promote(wish, first)
+    Path(wish.held_out["numbers"]).write_text("other numbers")
+    assert begun(wish) is None
+
+
+def test_it_starts_with_the_champions_weights_where_they_are_whole(wish: Wish) -> None:
+    first = begun(wish)
+    assert first is not None
+    storage, point = write_job(wish, "succeeded"), RestorePoint(attempt=1, step=3)
+    root = start_points.checkpoints_of(storage)
+    root.put(f"{seals.step_folder(point)}/weights", b"weights")
+    seals.seal(root, point)
+    place = f"{storage.url}/checkpoints/1/3"
+    promote(wish, first, place)
+    forced = replace(wish, is_forced=True)
+    warm = begun(forced)
+    assert warm is not None and (warm.start_from, warm.parent) == (place, 1)
+    close(Registry(wish.output, "m"), warm, Became.FAILED, "", NOW)
+    cold = begun(replace(forced, starts_warm=False))
+    assert cold is not None and cold.start_from == ""
+    close(Registry(wish.output, "m"), cold, Became.FAILED, "", NOW)
+    root.delete(f"{seals.step_folder(point)}/weights")
+    damaged = begun(forced)
+    assert damaged is not None and damaged.start_from == ""
+
+
+@pytest.mark.parametrize(
+    ("state", "wanted"),
+    [("absent", JobIs.ABSENT), (None, JobIs.OPEN), ("succeeded", JobIs.SUCCEEDED), ("failed", JobIs.FAILED)],
+)
+def test_how_a_candidates_job_stands(wish: Wish, state: str | None, wanted: JobIs) -> None:
+    if state != "absent":
+        write_job(wish, state)
+    assert job_is(wish.output, "m-1") is wanted
+
+
+def test_a_place_that_is_watched(tmp_path: Path, wish: Wish) -> None:
+    place = tmp_path / "came-in"
+    watching = replace(wish, data={}, watch=(str(place),))
+    with pytest.raises(UsageError, match="Nothing lies at .*came-in"):
+        find(watching)
+    place.mkdir()
+    (place / "a").write_text("a")
+    first = find(watching).watched
+    assert find(watching).watched == first
+    (place / "a").write_text("b")  # as many bytes
+    second = find(watching).watched
+    (place / "a").rename(place / "c")
+    assert len({first[str(place)], second[str(place)], find(watching).watched[str(place)]}) == 3
+
+
+def test_data_that_is_not_there_is_told(wish: Wish) -> None:
+    Path(wish.data["numbers"]).unlink()
+    with pytest.raises(UsageError, match="numbers is not there"):
+        begun(wish)
+    assert Registry(wish.output, "m").look().open is None
