@@ -76,8 +76,8 @@ def test_of_a_slice_is_told_by_events(pool: SliceWorkerPool, runs: dict[str, Run
     run, job = runs[PREEMPTED], name_from_run(str(runs[PREEMPTED]["id"]))
     first, second = (f"prefect-tpu.slice.{job}-{attempt}" for attempt in (1, 2))
     expected = {
-        (first, "submitted"), (first, "started"), (first, "preempted"), (first, "ended"), (first, "requeued"),
-        (second, "submitted"), (second, "started"), (second, "ended"),
+        (first, "provisioned"), (first, "started"), (first, "preempted"), (first, "restarted"),
+        (second, "provisioned"), (second, "started"), (second, "finished"),
     }  # fmt: skip
 
     def told() -> bool:
@@ -85,7 +85,7 @@ def test_of_a_slice_is_told_by_events(pool: SliceWorkerPool, runs: dict[str, Run
         found = pool.server.ask("/events/filter", filter=wanted, limit=50)["events"]
         pairs = [(one["resource"]["prefect.resource.id"], one["event"].rpartition(".")[2]) for one in found]
         assert len(pairs) == len(set(pairs))
-        return set(pairs) == expected
+        return set(pairs) - {(first, "queued"), (second, "queued")} == expected  # whether it waits is the machine's
 
     wait_for(told, "all events of the slices")
 
