@@ -75,7 +75,7 @@ def events_of(news: News, sent: str = "") -> list[Event]:
         return []
     if news.observation is not None:
         return _seen(news.observation, sent)
-    if news.waits_for not in _WITHOUT_SLICE:
+    if news.waits_for is None or news.waits_for not in _WITHOUT_SLICE:
         return []
     why: Payload = {"reason": _cut(news.text or ""), "waits_for": news.waits_for.value}
     return [Event(attempt=news.attempt, name=Name.QUEUED, payload=why)]
@@ -90,20 +90,19 @@ def _seen(seen: Observation, sent: str) -> list[Event]:
 
 
 def _ended(attempt: AttemptSummary, *, goes_on: bool) -> list[Event]:
-    kind = attempt.failure.kind if attempt.failure is not None else None
-    names = [*([_LOSSES[kind]] if kind in _LOSSES else []), *([Name.RESTARTED] if goes_on else [])]
+    loss = _LOSSES.get(attempt.failure.kind) if attempt.failure is not None else None
+    names = [*([loss] if loss else []), *([Name.RESTARTED] if goes_on else [])]
     told = {**_of_attempt(attempt), **_cause(attempt.failure)}
     return [Event(attempt=attempt.number, name=name, payload=told) for name in names]
 
 
 def end_of(result: JobResult, end: str) -> Event:
     """How the job ended. end: which end of it that is, where it is not its last attempt's."""
-    last = result.attempts[-1] if result.attempts else None
-    if result.failure is None and last is not None:
-        return Event(attempt=last.number, name=Name.FINISHED, payload=_of_attempt(last))
-    if last is None or last.failure is None or result.failure is None or last.failure.kind is not result.failure.kind:
-        return without_result(result.failure, end)
-    return Event(attempt=last.number, name=Name.FAILED, payload={**_of_attempt(last), **_cause(result.failure)})
+    last, cause = result.attempts[-1] if result.attempts else None, result.failure
+    if last is None or _kind(last.failure) is not _kind(cause):
+        return without_result(cause, end)
+    name = Name.FINISHED if cause is None else Name.FAILED
+    return Event(attempt=last.number, name=name, payload={**_of_attempt(last), **_cause(cause)})
 
 
 def without_result(cause: Failure | None, end: str, attempt: int = 0) -> Event:
@@ -114,6 +113,10 @@ def without_result(cause: Failure | None, end: str, attempt: int = 0) -> Event:
 def restarted(attempt: int, cause: Failure) -> Event:
     """Another attempt follows, for this one ended so."""
     return Event(attempt=attempt, name=Name.RESTARTED, payload=_cause(cause))
+
+
+def _kind(cause: Failure | None) -> FailureKind | None:
+    return None if cause is None else cause.kind
 
 
 def _of_attempt(attempt: AttemptSummary) -> Payload:

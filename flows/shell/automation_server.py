@@ -7,6 +7,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
+from uuid import UUID
 
 from prefect.automations import AutomationCore
 from prefect.client.orchestration import SyncPrefectClient
@@ -77,7 +78,7 @@ class Automations:
         with suppress(ObjectNotFound):
             self.client.delete_automation(one.id)
 
-    def _block(self, name: str) -> Any:
+    def _block(self, name: str) -> UUID:
         kind, _, own = name.partition("/")
         if not kind or not own:
             raise UsageError(f"--block {name!r} is not TYPE/NAME. Give {NEEDS[Ready.TELL]}.")

@@ -111,9 +111,7 @@ class Hands:
         case.saw(await self.runs.read(case.id), time.monotonic())
 
     def _facts(self, case: Case, run: FlowRun | None, resubmitted: int = 0) -> RunFacts:
-        """A run whose job is another one now is gone, as far as this job knows."""
-        is_elsewhere = run is not None and run.infrastructure_pid not in (None, case.folder)
-        return run_facts(None if is_elsewhere else run, _now(), time.monotonic() - case.since, resubmitted)
+        return run_facts(_of_job(run, case.folder), _now(), time.monotonic() - case.since, resubmitted)
 
     async def _counted(self, case: Case, read: JobRead) -> RunFacts:
         """With how often it was submitted in vain, where that counts."""
@@ -130,7 +128,7 @@ class Hands:
         is_clear = await self._is_cleared_up(case, read)
         if not is_clear:
             case.due = time.monotonic() + ANOTHER_SECONDS
-        elif case.run is not None and (end := end_of(case.run, read.facts, _now())) is not None:
+        elif (end := end_of(_of_job(case.run, case.folder), read.facts, _now())) is not None:
             self._events(case).send(end)
         return is_clear
 
@@ -220,6 +218,11 @@ class Hands:
         if case.run is None:
             return logging.LoggerAdapter(log, {})
         return flow_run_logger(flow_run=case.run).getChild("slice")
+
+
+def _of_job(run: FlowRun | None, folder: str) -> FlowRun | None:
+    """A run whose job is another one now is gone, as far as this job knows."""
+    return None if run is not None and run.infrastructure_pid not in (None, folder) else run
 
 
 def _now() -> datetime.datetime:

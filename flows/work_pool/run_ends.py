@@ -6,6 +6,7 @@ A job that runs a flow ends well whatever becomes of the flow.
 from __future__ import annotations
 
 import datetime
+from typing import Any
 
 from prefect.client.schemas.objects import FlowRun, State, StateType
 
@@ -20,9 +21,9 @@ from prefect_tpu.tasks.slice_events import Event, Name, without_result
 NEWS = datetime.timedelta(minutes=10)
 
 
-def end_of(run: FlowRun, job: JobFacts, now: datetime.datetime) -> Event | None:
+def end_of(run: FlowRun | None, job: JobFacts, now: datetime.datetime) -> Event | None:
     """The same from each worker that sees the run in this state; None where it has no end, or had it long ago."""
-    if run.state is None or run.state.type not in FINAL or job.phase is not JobPhase.OVER:
+    if run is None or run.state is None or run.state.type not in FINAL or job.phase is not JobPhase.OVER:
         return None
     if now - (run.end_time or run.state.timestamp) > NEWS:
         return None
@@ -31,7 +32,7 @@ def end_of(run: FlowRun, job: JobFacts, now: datetime.datetime) -> Event | None:
     return without_result(_cause(run.state, job), str(run.state_id), attempt=job.ended)
 
 
-def _cause(state: State, job: JobFacts) -> Failure:
+def _cause(state: State[Any], job: JobFacts) -> Failure:
     if state.type is StateType.CANCELLED:
         return failure(FailureKind.STOPPED, state.message or "The run was cancelled.")
     if state.type is StateType.CRASHED and job.failure is not None:

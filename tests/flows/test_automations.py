@@ -7,8 +7,10 @@ from uuid import UUID
 import pytest
 from prefect.automations import EventTrigger
 from prefect.server.events.schemas.automations import AutomationCreate
+from typer.testing import CliRunner
 
 from prefect_tpu.flows.automations import DOES, NEEDS, Evaluation, Given, Pool, Ready, is_lacking, made, parsed, title
+from prefect_tpu.flows.cli import app
 
 POOL = Pool(id=UUID(int=7), name="tpu")
 EVALUATION = Evaluation(id=UUID(int=8), name="evaluate/local", parameters=frozenset({"output", "job", "threshold"}))
@@ -74,3 +76,9 @@ def test_a_name_on_the_server_is_known_again(ready: Ready, pool: str | None) -> 
 @pytest.mark.parametrize("name", ["prefect-tpu: my own", "cancel on stall", "prefect-tpu: cancel on stalls", ""])
 def test_somebody_else_s_is_none_of_ours(name: str) -> None:
     assert parsed(name) is None
+
+
+@pytest.mark.parametrize("command", ["install", "remove"])
+def test_help_names_all(command: str) -> None:
+    shown = CliRunner().invoke(app, ["automations", command, "--help"], env={"COLUMNS": "200"}).output
+    assert [ready for ready in Ready if ready not in shown] == []
