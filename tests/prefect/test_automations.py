@@ -217,7 +217,7 @@ def test_a_pool_without_quota_is_paused(server: Server, installed: str, new_job:
         run = server.ask(f"/deployments/{made['id']}/create_flow_run", state={"type": "SCHEDULED"})
         assert "no_quota" in server.wait_for_end(run)["message"]
         wait_for(lambda: server.ask(f"/work_pools/{POOL}")["is_paused"], "that the pool is paused")
-    (failed,) = told_of_run(server, run)
+    (failed,) = wait_for(lambda: told_of_run(server, run), "what was told of the run")
     assert failed["event"] == "prefect-tpu.slice.failed" and failed["payload"]["kind"] == "no_quota"
     related = {one["prefect.resource.role"]: one["prefect.resource.id"] for one in failed["related"]}
     assert related["deployment"] == f"prefect.deployment.{made['id']}"
