@@ -97,11 +97,9 @@ def title(ready: Ready, pool: str | None) -> str:
 def parsed(name: str) -> tuple[Ready, str | None] | None:
     """Which one has this name on the server, and of which pool; None where it is somebody else's."""
     for ready in Ready:
-        rest = name.removeprefix(title(ready, None))
-        if rest == "":
-            return ready, None
-        if rest != name and rest.startswith(" (") and rest.endswith(")"):
-            return ready, rest[2:-1]
+        own, _, rest = name.partition(" (")
+        if own == title(ready, None) and (not rest or rest.endswith(")")):
+            return ready, rest[:-1] or None
     return None
 
 
