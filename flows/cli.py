@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import typer
 
-from prefect_tpu.flows.shell import about, jobs, models, new_job, pool
+from prefect_tpu.flows.shell import about, automations, jobs, models, new_job, pool
 from prefect_tpu.flows.shell.exit_status import PAGE, ExitStatus, of_error
 from prefect_tpu.flows.shell.own_options import ForPrograms
 from prefect_tpu.flows.streams import make_lasting
@@ -41,6 +41,7 @@ app.command("quota", rich_help_panel=MACHINE)(about.quota)
 app.command("accelerators", rich_help_panel=MACHINE)(about.accelerators)
 app.add_typer(models.app, rich_help_panel=LOOKING)
 app.add_typer(pool.app, rich_help_panel=MACHINE)
+app.add_typer(automations.app, rich_help_panel=MACHINE)
 app.command("version", rich_help_panel=MACHINE)(about.version)
 
 

@@ -21,6 +21,7 @@ from prefect_tpu.infra.pods import in_pods
 from prefect_tpu.infra.request import Request, default_output, job_folder
 from prefect_tpu.infra.storage import open_storage
 from prefect_tpu.infra.summary import failing_traceback
+from prefect_tpu.tasks.belonging import related_here
 from prefect_tpu.tasks.cancellation import asks_to_stop
 from prefect_tpu.tasks.check_quota import check_quota
 from prefect_tpu.tasks.collect_results import collect_results
@@ -29,6 +30,7 @@ from prefect_tpu.tasks.launch_training import launch_training
 from prefect_tpu.tasks.provision_slice import provision_slice
 from prefect_tpu.tasks.release_slice import release_slice
 from prefect_tpu.tasks.reporting import Reporter
+from prefect_tpu.tasks.slice_events import SliceEvents, end_of, without_result
 from prefect_tpu.tasks.stage_data import stage_data
 
 
@@ -120,14 +122,23 @@ def train(
 
 def _carry_out(request: Request) -> dict[str, Any] | State[Any]:
     job = value_of(stage_data(request))
-    value_of(check_quota(job, request.output))
     folder, report = job_folder(request.output, job.name), Reporter(get_run_logger())
-    with driving(job, folder, report, asks_to_stop(flow_run.id)) as driven:
+    events = SliceEvents(job.name, folder, related_here())
+    _check_quota(job, request.output, events)
+    with driving(job, folder, report, asks_to_stop(flow_run.id), witness=events.hear) as driven:
         write_asked_by(open_storage(folder), AskedBy(flow_run=str(flow_run.id)))
         for number in _attempts(driven):
             with _slice(driven, number):
                 launch_training.with_options(task_run_name=f"launch_training-{number}")(driven)
-    return _end(job, driven.result)
+    return _end(job, driven.result, events)
+
+
+def _check_quota(job: SliceJob, output: str, events: SliceEvents) -> None:
+    try:
+        value_of(check_quota(job, output))
+    except JobFailed as exc:
+        events.send(without_result(exc.failure, _this_end()))
+        raise
 
 
 def _attempts(driven: Driving) -> Iterator[int]:
@@ -160,11 +171,17 @@ def result_of(state: State[Any]) -> JobResult:
     return result
 
 
-def _end(job: SliceJob, result: JobResult | None) -> dict[str, Any] | State[Any]:
+def _end(job: SliceJob, result: JobResult | None, events: SliceEvents) -> dict[str, Any] | State[Any]:
     assert result is not None, "no attempt is left only once the job has its end"
+    events.send(end_of(result, _this_end()))
     collected = collect_results(result)
     if result.state == "stopped":
         return Cancelled(message=f"Job {job.name} was stopped; run it again by that name to go on.", data=collected)
     if result.failure is not None:
         raise JobFailed(job.name, result.failure, traceback=failing_traceback(result))
     return collected
+
+
+def _this_end() -> str:
+    """Tells this end of the job from others that it had, or will have when it is run again."""
+    return f"{flow_run.id} {flow_run.run_count}"

@@ -7,14 +7,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import httpx
-from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.actions import WorkPoolCreate, WorkPoolUpdate
 from prefect.client.schemas.objects import Worker, WorkPool
 from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
 
-from prefect_tpu.flows.call import SERVER_ADVICE, check_server
-from prefect_tpu.infra.errors import PlatformError, UsageError
+from prefect_tpu.flows.shell.prefect_server import prefect_server
+from prefect_tpu.infra.errors import UsageError
 
 TYPE = "tpu-slice"
 MOST_WORKERS = 200  # what a server gives at once
@@ -70,15 +69,8 @@ class Pools:
 @contextmanager
 def pools() -> Iterator[Pools]:
     """The server's. What it refuses in the block is an error of ours."""
-    check_server()
-    try:
-        with get_client(sync_client=True) as client:
-            yield Pools(client=client)
-    except httpx.HTTPStatusError as exc:
-        said = f"{exc.response.status_code} {exc.response.text[:300]}"
-        raise PlatformError(f"The Prefect server refused: {said}. {SERVER_ADVICE}") from exc
-    except httpx.HTTPError as exc:
-        raise PlatformError(f"The Prefect server cannot be reached: {exc}. {SERVER_ADVICE}") from exc
+    with prefect_server() as client:
+        yield Pools(client=client)
 
 
 def _check_type(pool: WorkPool) -> None:

@@ -30,8 +30,8 @@ from prefect_tpu.flows.work_pool.decision import (
 from prefect_tpu.flows.work_pool.facts import JobFacts, JobPhase, RunFacts
 from prefect_tpu.flows.work_pool.job_reading import JobRead, JobReader
 from prefect_tpu.flows.work_pool.kept_secret import forget_secret
+from prefect_tpu.flows.work_pool.run_ends import end_of
 from prefect_tpu.flows.work_pool.run_reading import Runs, run_facts
-from prefect_tpu.flows.work_pool.slice_events import Event, SliceEvents, related
 from prefect_tpu.flows.work_pool.transitions import QUEUED, Transitions
 from prefect_tpu.flows.work_pool.voice import Voice
 from prefect_tpu.infra.errors import Failure
@@ -40,6 +40,8 @@ from prefect_tpu.infra.launcher.fleet import Drive as FleetDrive
 from prefect_tpu.infra.launcher.fleet import Fleet
 from prefect_tpu.infra.launcher.handed_back import HandedBack
 from prefect_tpu.infra.storage import Storage
+from prefect_tpu.tasks.belonging import related
+from prefect_tpu.tasks.slice_events import SliceEvents, restarted
 
 log = logging.getLogger(__name__)
 ANOTHER_SECONDS = 5.0  # until it is looked again whether another worker has done what was due
@@ -109,10 +111,7 @@ class Hands:
         case.saw(await self.runs.read(case.id), time.monotonic())
 
     def _facts(self, case: Case, run: FlowRun | None, resubmitted: int = 0) -> RunFacts:
-        """A run whose job is another one now is gone, as far as this job knows."""
-        is_elsewhere = run is not None and run.infrastructure_pid not in (None, case.folder)
-        now = datetime.datetime.now(datetime.UTC)
-        return run_facts(None if is_elsewhere else run, now, time.monotonic() - case.since, resubmitted)
+        return run_facts(_of_job(run, case.folder), _now(), time.monotonic() - case.since, resubmitted)
 
     async def _counted(self, case: Case, read: JobRead) -> RunFacts:
         """With how often it was submitted in vain, where that counts."""
@@ -129,6 +128,8 @@ class Hands:
         is_clear = await self._is_cleared_up(case, read)
         if not is_clear:
             case.due = time.monotonic() + ANOTHER_SECONDS
+        elif (end := end_of(_of_job(case.run, case.folder), read.facts, _now())) is not None:
+            self._events(case).send(end)
         return is_clear
 
     async def _is_cleared_up(self, case: Case, read: JobRead) -> bool:
@@ -157,11 +158,8 @@ class Hands:
             case.due = time.monotonic() + ANOTHER_SECONDS
             return
         assert case.run is not None or read.facts.is_stop_asked, "a job without a run is driven to its end alone"
-        name = case.folder.rstrip("/").rpartition("/")[2]
-        belongs_to = related(case.run, self.pool) if case.run is not None else []
-        events = SliceEvents(name, case.folder, belongs_to)
         case.voice = Voice(
-            events,
+            self._events(case),
             self.log_of(case),
             has_turn=lambda: self.has_turn(case),
             changed=lambda: self.changed(case),
@@ -217,18 +215,28 @@ class Hands:
             case.told = wanted.of  # also where the server does not take the state now: the log is not filled with it
             cause = due.failure if due is not None else await _cause(storage, wanted.of)
             await crash_logs.tell(self.log_of(case), storage, wanted.of, cause)
-        if is_made and isinstance(wanted, Requeue) and wanted.of and case.run is not None:
-            name = case.folder.rstrip("/").rpartition("/")[2]
-            payload = {"seconds": round(wanted.seconds, 1), "said": wanted.message}
-            event = Event(attempt=wanted.of, name="requeued", payload=payload)
-            SliceEvents(name, case.folder, related(case.run, self.pool)).send(event)
+        if is_made and isinstance(wanted, Requeue) and wanted.of and due is not None:
+            self._events(case).send(restarted(wanted.of, due.failure))  # who drove may be gone, and silent
         case.due = 0.0 if is_made else time.monotonic() + ANOTHER_SECONDS
+
+    def _events(self, case: Case) -> SliceEvents:
+        name = case.folder.rstrip("/").rpartition("/")[2]
+        return SliceEvents(name, case.folder, related(case.run, self.pool) if case.run is not None else [])
 
     def log_of(self, case: Case) -> logging.LoggerAdapter[Any]:
         """What is said through it is seen in the run's own log."""
         if case.run is None:
             return logging.LoggerAdapter(log, {})
         return flow_run_logger(flow_run=case.run).getChild("slice")
+
+
+def _of_job(run: FlowRun | None, folder: str) -> FlowRun | None:
+    """A run whose job is another one now is gone, as far as this job knows."""
+    return None if run is not None and run.infrastructure_pid not in (None, folder) else run
+
+
+def _now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC)
 
 
 async def _cause(storage: Storage, attempt: int) -> Failure | None:

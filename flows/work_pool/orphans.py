@@ -14,7 +14,7 @@ from uuid import UUID
 import anyio.to_thread
 import httpx
 from anyio.abc import TaskGroup
-from prefect.client.schemas.objects import State, StateType
+from prefect.client.schemas.objects import FlowRun, State, StateType
 from prefect.states import Cancelled, Completed, Crashed
 
 from prefect_tpu.flows.work_pool.outputs import Found
@@ -25,12 +25,14 @@ from prefect_tpu.infra import contract, layout
 from prefect_tpu.infra.errors import PrefectTpuError
 from prefect_tpu.infra.job import JobResult
 from prefect_tpu.infra.launcher import history
-from prefect_tpu.infra.launcher.asked_by import AskedBy, read_asked_by
+from prefect_tpu.infra.launcher.asked_by import read_asked_by
 from prefect_tpu.infra.launcher.fleet import Drive, Ended, Fleet
 from prefect_tpu.infra.launcher.lease import Pulse, driver_of
-from prefect_tpu.infra.launcher.news import News
+from prefect_tpu.infra.launcher.news import Listener, News
 from prefect_tpu.infra.state import JobState
 from prefect_tpu.infra.storage import Storage, local_folder, open_storage
+from prefect_tpu.tasks.belonging import related
+from prefect_tpu.tasks.slice_events import SliceEvents, end_of
 
 log = logging.getLogger(__name__)
 UNWANTED = (StateType.CANCELLING, StateType.CANCELLED)
@@ -106,7 +108,8 @@ class Orphans:
         """One that has no end; its drive, where one is begun."""
         storage = open_storage(folder)
         asker = await anyio.to_thread.run_sync(read_asked_by, storage)
-        run = await self._state_of(asker)
+        seen = await self.runs.read(UUID(asker.flow_run)) if asker is not None else None
+        run = seen.state.type if seen is not None and seen.state is not None else None
         found = await anyio.to_thread.run_sync(self._look, storage, run)
         if folder in self.fleet.drives or not is_abandoned(found):
             return None
@@ -116,7 +119,7 @@ class Orphans:
             await anyio.to_thread.run_sync(storage.put, layout.ORPHANED, note)
         if run in UNWANTED:
             await anyio.to_thread.run_sync(history.ask_to_stop, storage, "its flow run was cancelled")
-        return self.fleet.start(folder, _tell)
+        return self.fleet.start(folder, _telling(_events(storage, seen)) if seen is not None else _tell)
 
     async def _see_off(self, drive: Drive) -> None:
         """Once it is over: the run that it was for has its end too."""
@@ -142,15 +145,12 @@ class Orphans:
             if seen.state is not None and seen.state.type in (StateType.RUNNING, *UNWANTED[:1]):
                 is_cancelled = seen.state.type is StateType.CANCELLING
                 await self.transitions.move(note, Cancelled() if is_cancelled else state_of(result))
+                _events(storage, seen).send(end_of(result, f"{seen.id} {seen.run_count}"))
         await anyio.to_thread.run_sync(storage.delete, layout.ORPHANED)
 
     def _forget(self, url: str) -> None:
         self._pulses.pop(url, None)
         self._undriven.discard(url)
-
-    async def _state_of(self, asker: AskedBy | None) -> StateType | None:
-        seen = await self.runs.read(UUID(asker.flow_run)) if asker is not None else None
-        return seen.state.type if seen is not None and seen.state is not None else None
 
     def _look(self, storage: Storage, run: StateType | None) -> Orphan:
         """Who drives on another machine is only seen to be gone by looking twice."""
@@ -183,6 +183,19 @@ def _noted(storage: Storage) -> UUID | None:
         return None
     with history.said_where(storage, layout.ORPHANED), contract.reading(layout.ORPHANED):
         return UUID(contract.read_json(raw, layout.ORPHANED)["flow_run"])
+
+
+def _events(storage: Storage, run: FlowRun) -> SliceEvents:
+    """As the process of the run would have sent them."""
+    return SliceEvents(storage.url.rpartition("/")[2], storage.url, related(run))
+
+
+def _telling(events: SliceEvents) -> Listener:
+    def tell(news: News) -> None:
+        _tell(news)
+        events.hear(news)
+
+    return tell
 
 
 def _tell(news: News) -> None:

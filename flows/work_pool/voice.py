@@ -8,10 +8,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from prefect_tpu.flows.work_pool.slice_events import SliceEvents
 from prefect_tpu.flows.work_pool.waiting_states import BEGUN, Named, has_begun, named
 from prefect_tpu.infra.launcher.handed_back import HandedBack
 from prefect_tpu.infra.launcher.news import News
+from prefect_tpu.tasks.slice_events import SliceEvents
 
 Log = logging.Logger | logging.LoggerAdapter[Any]
 

@@ -22,6 +22,12 @@ def crashed(cause: Failure) -> str:
     return f"{str(cause).rstrip('.')}. {_ADVICE.get(cause.kind, cause.advice)}".strip()
 
 
+def of_flow(message: str) -> Failure:
+    """Why a run has no result whose flow said so itself."""
+    kind = FailureKind.PROGRAM_ERROR
+    return Failure(kind=kind, retryable=False, message=message, advice=_ADVICE[kind])
+
+
 def is_of_slice(message: str) -> bool:
     """Whether a run crashed by `crashed`, for whatever cause."""
     return _CRASHED.match(message) is not None

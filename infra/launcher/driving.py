@@ -39,10 +39,11 @@ class Driving:
     """A job that this process drives: plain calls, one after the other.
 
     listen: may be replaced between two calls, so that each caller hears its own news.
+    witness: hears all news, whoever else does; it must not raise.
     """
 
-    def __init__(self, portal: BlockingPortal, listen: Listener) -> None:
-        self.listen = listen
+    def __init__(self, portal: BlockingPortal, listen: Listener, witness: Listener = nobody) -> None:
+        self.listen, self._witness = listen, witness
         self._portal = portal
         self._news: queue.SimpleQueue[News | Future[Any]] = queue.SimpleQueue()  # a call's own future ends its news
         self._driver: JobDriver | None = None
@@ -83,6 +84,7 @@ class Driving:
         try:
             while (news := self._news.get()) is not future:
                 if isinstance(news, News):  # else the end of an earlier call that was not heard to its end
+                    self._witness(news)
                     self.listen(news)
         except Detach:
             future.cancel()
@@ -107,6 +109,7 @@ def driving(
     asks_to_stop: AsksToStop = never_stops,
     *,
     goes_on: bool = True,
+    witness: Listener = nobody,
 ) -> Iterator[Driving]:
     """Drive a job whose folder is `output`, once nobody else does.
 
@@ -114,6 +117,7 @@ def driving(
     meanwhile, has its result at once and no attempt left. A failed or stopped
     one goes on with a fresh budget, and may have other settings than before;
     without `goes_on` every end is the end, and a wish to stop is obeyed.
+    `witness` hears all news, also while somebody else listens; it must not raise.
 
     Raises `Conflict` where a job of this name was asked for differently.
     """
@@ -121,7 +125,7 @@ def driving(
     job = history.enter(storage, job)
     lease = Lease(storage, time.monotonic)
     with start_blocking_portal() as portal, _crew(portal) as tasks:
-        driven = Driving(portal, listen)
+        driven = Driving(portal, listen, witness)
         backend = open_backend(job.backend)
         driver = JobDriver(job, storage, backend, driven.tell, asks_to_stop, tasks=tasks)
         with ExitStack() as last:  # in reverse order, each whatever becomes of the others

@@ -12,12 +12,13 @@ from typing import Any
 from typer.testing import CliRunner
 
 from prefect_tpu.flows.cli import app, in_full
-from prefect_tpu.flows.shell import pool
+from prefect_tpu.flows.shell import automations, pool
 from prefect_tpu.infra.errors import PlatformError, UsageError
 
 COMMANDS = [
     *(str(command.name) for command in app.registered_commands),
     *(f"pool {command.name}" for command in pool.app.registered_commands),
+    *(f"automations {command.name}" for command in automations.app.registered_commands),
 ]
 HEAVY = ("prefect", "jax", "anyio", "psutil", "httpx", "numpy")  # typer itself loads pydantic
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 from prefect_server import Server, wait_for
+from slice_events_told import named, told_of_run
 from slice_worker_pool import Run, SliceWorkerPool, kill, slice_worker_pool
 
 from prefect_tpu.infra import layout
@@ -76,18 +77,19 @@ def test_of_a_slice_is_told_by_events(pool: SliceWorkerPool, runs: dict[str, Run
     run, job = runs[PREEMPTED], name_from_run(str(runs[PREEMPTED]["id"]))
     first, second = (f"prefect-tpu.slice.{job}-{attempt}" for attempt in (1, 2))
     expected = {
-        (first, "submitted"), (first, "started"), (first, "preempted"), (first, "ended"), (first, "requeued"),
-        (second, "submitted"), (second, "started"), (second, "ended"),
+        (first, "provisioned"), (first, "started"), (first, "preempted"), (first, "restarted"),
+        (second, "provisioned"), (second, "started"), (second, "finished"),
     }  # fmt: skip
 
     def told() -> bool:
-        wanted = {"event": {"prefix": ["prefect-tpu."]}, "any_resource": {"id": [f"prefect.flow-run.{run['id']}"]}}
-        found = pool.server.ask("/events/filter", filter=wanted, limit=50)["events"]
-        pairs = [(one["resource"]["prefect.resource.id"], one["event"].rpartition(".")[2]) for one in found]
+        events = told_of_run(pool.server, run)
+        pairs = [(one["resource"]["prefect.resource.id"], one["event"].rpartition(".")[2]) for one in events]
         assert len(pairs) == len(set(pairs))
-        return set(pairs) == expected
+        return set(pairs) - {(first, "queued"), (second, "queued")} == expected  # whether it waits is the machine's
 
     wait_for(told, "all events of the slices")
+    deployment = told_of_run(pool.server, run)[0]["resource"]["prefect-tpu.deployment"]
+    assert deployment == pool.now(run)["deployment_id"]
 
 
 def test_a_run_that_is_cancelled_leaves_nothing(pool: SliceWorkerPool, runs: dict[str, Run]) -> None:
@@ -136,6 +138,10 @@ def test_what_is_lost_too_often_has_crashed_for_good(pool: SliceWorkerPool, runs
     assert "host_lost" in state["message"]
     types = [type for type, _, _ in pool.states(run)]
     assert types[-1] == "CRASHED" and types.count("RUNNING") == 1, types
+    events = {"lost", "failed"}
+    wait_for(lambda: events <= {name for _, name in named(told_of_run(pool.server, run))}, "what is told of its end")
+    (failed,) = [one for one in told_of_run(pool.server, run) if one["event"].endswith(".failed")]
+    assert failed["payload"]["kind"] == "host_lost" and failed["resource"]["prefect-tpu.attempt"] == "1"
 
 
 def test_another_worker_takes_over_what_one_that_was_killed_left(pool: SliceWorkerPool, runs: dict[str, Run]) -> None:

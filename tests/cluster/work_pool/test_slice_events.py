@@ -24,9 +24,8 @@ def test_each_is_told_once(
     first, second = (f"{PREFIX}{job}-{attempt}" for attempt in (1, 2))
     lost = f"{PREFIX}preempted"  # spot nodes: also those that go without a word
     expected = {
-        (first, f"{PREFIX}submitted"), (first, f"{PREFIX}started"), (first, lost), (first, f"{PREFIX}ended"),
-        (first, f"{PREFIX}requeued"),
-        (second, f"{PREFIX}submitted"), (second, f"{PREFIX}started"), (second, f"{PREFIX}ended"),
+        (first, f"{PREFIX}provisioned"), (first, f"{PREFIX}started"), (first, lost), (first, f"{PREFIX}restarted"),
+        (second, f"{PREFIX}provisioned"), (second, f"{PREFIX}started"), (second, f"{PREFIX}finished"),
     }  # fmt: skip
     server, run = pool_on(database).server, outcome_of(story, database).run.id
     wait_for(lambda: expected <= set(_told(server, run)), f"the events of {job}")

@@ -7,13 +7,13 @@ from uuid import uuid4
 
 import pytest
 
-from prefect_tpu.flows.work_pool.slice_events import SliceEvents
 from prefect_tpu.flows.work_pool.voice import Voice
 from prefect_tpu.infra.errors import FailureKind
 from prefect_tpu.infra.launcher.handed_back import HandedBack
 from prefect_tpu.infra.launcher.news import News
 from prefect_tpu.infra.policy.failures import failure
 from prefect_tpu.infra.state import HostObservation, HostPhase, JobState, Observation, WaitFor
+from prefect_tpu.tasks.slice_events import SliceEvents
 
 WAITS = News(job="digits", state=JobState.QUEUED, attempt=1, text="waiting: no capacity", waits_for=WaitFor.SLICE)
 SENT = News(job="digits", state=JobState.STARTING, attempt=1, text="v6e-8: 2 hosts, from the beginning")

@@ -108,6 +108,17 @@ def test_who_does_not_want_it_to_go_on_gets_its_end_and_obeys_a_stop(storage: Lo
         assert driven.result == ended
 
 
+def test_a_witness_hears_whoever_else_listens(storage: LocalStorage, make_job: MakeJob) -> None:
+    history.enter(storage, make_job())
+    history.ask_to_stop(storage, "enough")
+    witnessed: list[News] = []
+    heard: list[News] = []
+    with driving(make_job(), storage.url, goes_on=False, witness=witnessed.append) as driven:
+        driven.listen = heard.append
+        assert driven.next_attempt() is None
+    assert witnessed == heard and [news.text for news in heard] == ["stopped"]
+
+
 def test_a_round_that_another_process_began_with_other_settings_stays_its_own(
     storage: LocalStorage, make_job: MakeJob, other: Lease
 ) -> None:
