@@ -1,7 +1,7 @@
 """Orchestrators for the tests, started quickly: Prefect is imported once, and each call is a fork of that.
 
 Reads one JSON object a line, answers with the process id of the fork. A fork
-calls `prefect_tpu.train` as a user's script does, and leaves how it went in a file.
+calls `prefect_tpu.train` or `sweep` as a user's script does, and leaves how it went in a file.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
 
 import prefect_tpu
-import prefect_tpu.flows.train  # the import that takes long, before the first fork
+import prefect_tpu.flows.sweep  # the import that takes long, before the first fork
 
 
 def spread(width: int) -> complex:
@@ -54,6 +54,8 @@ def carry_out(request: dict[str, Any]) -> None:
 
 def call(request: dict[str, Any]) -> dict[str, Any]:
     arguments = {"program": spread, **request["arguments"]}
+    if request["sweep"]:
+        return prefect_tpu.sweep(**arguments).to_json()
     if request["as_flow"]:
         return prefect_tpu.flows.train.train(**arguments)  # type: ignore[no-any-return]
     result = asyncio.run(inside_loop(arguments)) if request["in_loop"] else prefect_tpu.train(**arguments)

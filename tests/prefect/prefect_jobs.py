@@ -126,8 +126,10 @@ class Orchestrators:
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _made: list[Orchestrator] = field(default_factory=list)
 
-    def start(self, job: Job, *, in_loop: bool = False, as_flow: bool = False, **arguments: Any) -> Orchestrator:
-        """Call `prefect_tpu.train` for a job in a process of its own, or the flow behind it."""
+    def start(
+        self, job: Job, *, in_loop: bool = False, as_flow: bool = False, sweep: bool = False, **arguments: Any
+    ) -> Orchestrator:
+        """Call `prefect_tpu.train` for a job in a process of its own, or the flow behind it, or `sweep`."""
         job.folder.mkdir(parents=True, exist_ok=True)
         with self._lock:
             number = len(self._made)
@@ -138,6 +140,7 @@ class Orchestrators:
                     "arguments": wanted,
                     "in_loop": in_loop,
                     "as_flow": as_flow,
+                    "sweep": sweep,
                     "environment": job.environment,
                     "outcome": str(outcome),
                     "log": str(log),
