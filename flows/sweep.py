@@ -107,7 +107,7 @@ def sweep(
 
     Raises:
         UsageError: the call cannot be carried out; the message says what to change.
-        SweepFailed: no trial has a value.
+        SweepFailed: it is over, and no trial has a value.
     """
     try:
         of_pods = pods.model_dump(exclude_defaults=True)

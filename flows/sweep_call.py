@@ -12,6 +12,7 @@ from prefect_tpu.flows.brief import brief
 from prefect_tpu.flows.call import run_to_end
 from prefect_tpu.flows.options import OF_SWEEP, Path, SweepOptions, check_names
 from prefect_tpu.infra import layout
+from prefect_tpu.infra.errors import SweepFailed
 from prefect_tpu.infra.request import Request, made_up_name
 from prefect_tpu.infra.storage import open_storage
 from prefect_tpu.infra.sweep.asked import Asked, check_sweep_name
@@ -58,7 +59,7 @@ def sweep(
     Raises:
         UsageError: the call cannot be carried out; the message says what to change.
         PlatformError: the Prefect server cannot be reached, or the output not be written.
-        SweepFailed: no trial has a value.
+        SweepFailed: no trial has a value, or the sweep was stopped before its end.
     """
     check_names("sweep", options, OF_SWEEP)
     check_installed()
@@ -110,6 +111,8 @@ def _parameters(asked: Asked, request: Request, own: Mapping[str, Any]) -> dict[
 
 def _ended(state: State[Any]) -> SweepResult:
     """The flow's result, or its exception."""
+    if state.is_cancelled():
+        raise SweepFailed(state.message or "The sweep was stopped; run it again by its name to go on.")
     # Without `_sync` this is a coroutine where an event loop runs, as in a notebook.
     found: Any = state.result(raise_on_failure=True, _sync=True)  # type: ignore[call-overload]
     return SweepResult.from_json(found)

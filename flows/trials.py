@@ -57,7 +57,8 @@ def trial(call: Call, trials: Trials) -> State[Any] | None:
 
 def _carry_out(call: Call) -> State[Any] | None:
     if call.parameters is None:
-        return _bring_to_end(call)
+        _bring_to_end(call)
+        return None
     state: State[Any] = train.with_options(flow_run_name=call.job)(**call.parameters, return_state=True)
     return state
 

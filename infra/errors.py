@@ -8,7 +8,7 @@
     │   ├── RefusedForGood   and it would refuse the same again
     │   └── StorageAway      on a host: the bucket it saves to is away; the next attempt may find it
     ├── JobFailed       the job ran and failed; carries the `Failure`
-    ├── SweepFailed     a sweep is over and no trial has a value
+    ├── SweepFailed     a sweep was stopped, or none of its trials has a value
     ├── RegionFailed    in a flow on a slice: a region failed by its own doing
     ├── WrongSlice      on a host: the slice is not what the plan promised
     └── CouldNotJoin    on a host: the hosts did not find each other in time
@@ -144,7 +144,7 @@ def _what_happened(failure: Failure) -> str:
 
 
 class SweepFailed(PrefectTpuError):
-    """A sweep is over, and none of its trials has a value to choose by."""
+    """A sweep has no best trial: it was stopped before its end, or no trial has a value to choose by."""
 
 
 class RegionFailed(PrefectTpuError):

@@ -155,12 +155,13 @@ class Asked:
         }
 
     def _check_chips(self) -> None:
+        """Of every accelerator that is named; `points` checks what is tried first."""
         for number in range(min(len(self.first), self.trials) + 1):
-            if self.chips and self.chips_of(number) > self.chips:
-                named = " or ".join(self.accelerators_of(number))
+            takes, named = self.chips_of(number), " or ".join(self.accelerators_of(number))
+            if 0 < self.chips < takes:
                 raise UsageError(
-                    f"A trial on {named} takes {self.chips_of(number)} chips, and chips is {self.chips}: give the sweep"
-                    " at least as many, or a smaller accelerator."
+                    f"A trial on {named} takes {takes} chips, and chips is {self.chips}: give the sweep at least as"
+                    " many, or a smaller accelerator."
                 )
 
     def to_json(self) -> dict[str, Any]:

@@ -6,6 +6,7 @@ the sweep's folder, so that any process may take over at any time. All calls fro
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 from prefect_tpu.infra import contract, layout
 from prefect_tpu.infra.errors import JobFailed, PlatformError
 from prefect_tpu.infra.launcher import history
+from prefect_tpu.infra.launcher.status import pause_between_looks
 from prefect_tpu.infra.policy.ladder import climbed
 from prefect_tpu.infra.policy.sweeping import Begun, Turn, Wanted, decide
 from prefect_tpu.infra.state import JobState
@@ -22,6 +24,7 @@ from prefect_tpu.infra.sweep.chips import Chips
 from prefect_tpu.infra.sweep.study import Study, Trial, TrialState
 from prefect_tpu.infra.sweep.trial_job import TrialJob
 
+LOOKS_APART = 5  # of a bucket, which counts what it is asked: how many pauses lie between two looks at all trials
 GIVEN_UP = "the sweep has given this trial up"
 Tell = Callable[[str], None]
 
@@ -60,6 +63,7 @@ class SweepDriver:
         self._jobs: dict[int, TrialJob] = {}
         self._driven: set[int] = set()
         self._given_up = set(layout.numbered(self.storage.children(layout.PRUNED), ".json"))
+        self._next_look = 0.0
         self._leaves: str | None = None
         self._broken: Exception | None = None
 
@@ -128,10 +132,11 @@ class SweepDriver:
 
     def _decide(self) -> Turn:
         begun, held = self.study.trials(), self.chips.held()
+        following = range(len(begun), min(self.asked.count, len(begun) + self.asked.budget))  # no more can begin now
         return decide(
             self.asked.budget,
             [self._as_begun(trial, held) for trial in begun],
-            [self._as_wanted(number, held) for number in range(len(begun), self.asked.count)],
+            [self._as_wanted(number, held) for number in following],
             is_leaving=self._leaves is not None,
         )
 
@@ -182,31 +187,24 @@ class SweepDriver:
         if number in self._given_up:
             self._ask_to_stop(number, GIVEN_UP)  # before anybody drives it, who would begin another attempt
             return Call(trial=number, job=job, folder=folder, parameters=None)
-        self._send_code(number)
+        self.job(number).take_code(self.asked.program, self.storage)
         parameters = self.asked.call_of(number, trial.params, self._output.url)
         return Call(trial=number, job=job, folder=folder, parameters=parameters)
 
-    def _send_code(self, number: int) -> None:
-        """A function lies in the sweep's folder; each job has a copy, as it stands for itself."""
-        kind, _, rest = self.asked.program.partition(":")
-        if kind == "payload":
-            name = layout.payload(rest.partition(":")[0])
-            raw = self.storage.get(name)
-            if raw is None:
-                raise PlatformError(f"{self.storage.where(name)}, the function of this sweep, is missing: put it back.")
-            self.job(number).storage.put_if_absent(name, raw)
-
     def _compare(self) -> None:
         """Tell how far the trials are, and give up those that are not worth going on with."""
+        if self.asked.pruner == "none" or time.monotonic() < self._next_look:
+            return
         for trial in self.study.trials():
             if trial.number in self._driven and trial.number not in self._given_up:
-                self._compare_one(trial)
+                worse = self._report(trial)
+                if worse is not None:
+                    self._give_up(trial.number, f"{self.asked.metric} was {worse[1]:.6g} after {worse[0]} steps")
+        self._next_look = time.monotonic() + pause_between_looks(self.storage, 0.0) * LOOKS_APART
 
-    def _compare_one(self, trial: Trial) -> None:
-        for step, value in climbed(self.job(trial.number).curve(), above=trial.last_step):
-            if self.study.report(trial.number, step, value):
-                self._give_up(trial.number, f"{self.asked.metric} was {value:.6g} after {step} steps")
-                return
+    def _report(self, trial: Trial) -> tuple[int, float] | None:
+        points = climbed(self.job(trial.number).curve(), above=trial.last_step)
+        return self.study.report(trial.number, points)
 
     def _give_up(self, number: int, why: str) -> None:
         """Written down before the job is asked to stop: a job that is found stopped would go on."""
@@ -244,6 +242,7 @@ class SweepDriver:
             self.study.tell(number, TrialState.FAILED)
         else:
             self._tell(f"Trial {number} has {self.asked.metric} {value:.6g}.")
+            self._report(self.study.trials()[number])  # others are compared with all of it
             self.study.tell(number, TrialState.COMPLETE, value)
 
     def job(self, number: int) -> TrialJob:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -56,10 +55,12 @@ def draw(result: SweepResult) -> bytes:
     figure = Figure(figsize=(8, 4.5), layout="constrained")
     axes = figure.subplots()
     for state, marker in (("complete", "o"), ("pruned", "x")):
-        shown = [trial for trial in result.trials if trial.state == state and trial.value is not None]
-        if shown:
-            axes.plot([trial.number for trial in shown], [trial.value for trial in shown], marker, label=state)
-    axes.step(*_best_so_far(result), where="post", label="best so far")
+        numbers, values = _values(result, state)
+        if numbers:
+            axes.plot(numbers, values, marker, label=state)
+    numbers, values = _values(result, "complete")
+    better = min if result.mode == "min" else max
+    axes.step(numbers, list(accumulate(values, better)), where="post", label="best so far")
     axes.set(title=f"Sweep {result.sweep}", xlabel="trial", ylabel=result.metric)
     axes.legend()
     axes.grid(alpha=0.3)
@@ -68,7 +69,6 @@ def draw(result: SweepResult) -> bytes:
     return drawn.getvalue()
 
 
-def _best_so_far(result: SweepResult) -> tuple[Sequence[int], Sequence[float]]:
-    complete = [(t.number, t.value) for t in result.trials if t.state == "complete" and t.value is not None]
-    better = min if result.mode == "min" else max
-    return [number for number, _ in complete], list(accumulate((value for _, value in complete), better))
+def _values(result: SweepResult, state: str) -> tuple[list[int], list[float]]:
+    found = [(t.number, t.value) for t in result.trials if t.state == state and t.value is not None]
+    return [number for number, _ in found], [value for _, value in found]

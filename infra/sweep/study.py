@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from optuna.samplers import BaseSampler
     from optuna.trial import FrozenTrial
 
+Point = tuple[int, float]  # steps done, the value of the metric then
 NOT_INSTALLED = "A sweep needs Optuna, which is not installed: `pip install 'prefect-tpu[sweep]'`."
 
 
@@ -103,12 +104,21 @@ class Study:
         assert asked.number == number, "nobody else begins trials of this study"
         return self.trials()[number]
 
-    def report(self, number: int, step: int, value: float) -> bool:
-        """Tell a value of the metric after so many steps. Whether the trial is to be given up."""
-        trial_id = self._trial_id(number)
+    def report(self, number: int, points: Sequence[Point]) -> Point | None:
+        """Tell values of the metric after so many steps, one after the other.
+
+        The first at which the trial is worse than it may be; None where it is not. What comes after is told all the
+        same: others are compared with it.
+        """
+        if not points:
+            return None
+        trial_id, given_up = self._trial_id(number), None
         with self._journal.together():
-            self._storage.set_trial_intermediate_value(trial_id, step, value)
-            return self._study.pruner.prune(self._study, self._storage.get_trial(trial_id))
+            for step, value in points:
+                self._storage.set_trial_intermediate_value(trial_id, step, value)
+                if self._study.pruner.prune(self._study, self._storage.get_trial(trial_id)) and given_up is None:
+                    given_up = step, value
+        return given_up
 
     def tell(self, number: int, state: TrialState, value: float | None = None) -> None:
         """Tell how a trial ended; what was told first stays. value: of a complete one."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from prefect_tpu.infra import contract, layout, seals
 from prefect_tpu.infra.contract import Event
-from prefect_tpu.infra.errors import NoSuchJob
+from prefect_tpu.infra.errors import NoSuchJob, PlatformError
 from prefect_tpu.infra.job import JobResult
 from prefect_tpu.infra.launcher import checkpoints, history
 from prefect_tpu.infra.launcher.status import StatusReader
@@ -26,6 +26,17 @@ class TrialJob:
         self._status = StatusReader(storage)
         self._seen: set[str] = set()
         self._curve: dict[int, float] = {}
+
+    def take_code(self, program: str, sweep: Storage) -> None:
+        """Copy a function from the sweep's folder, so that the job stands for itself; other programs `train` packs."""
+        kind, _, rest = program.partition(":")
+        if kind != "payload":
+            return
+        name = layout.payload(rest.partition(":")[0])
+        raw = sweep.get(name)
+        if raw is None:
+            raise PlatformError(f"{sweep.where(name)}, the function of this sweep, is missing: put a copy of it back.")
+        self.storage.put_if_absent(name, raw)
 
     def end(self) -> JobResult | None:
         """How the job ended; None while it has no end."""
@@ -56,7 +67,9 @@ class TrialJob:
         """Path or URL of the newest whole checkpoint; None where there is none."""
         points = (point for point in checkpoints.sealed(self.storage) if checkpoints.is_whole(self.storage, point))
         newest = next(points, None)
-        return newest and self.storage.where(f"{layout.CHECKPOINTS}/{seals.step_folder(newest)}")
+        if newest is None:
+            return None
+        return self.storage.where(f"{layout.CHECKPOINTS}/{seals.step_folder(newest)}")
 
     def stop_reason(self) -> str | None:
         """Why somebody asked it to stop; None where nobody did."""

@@ -28,7 +28,7 @@ from prefect_tpu.infra.sweep.study import Study
 study = Study(LocalStorage(sys.argv[1]), Asked(**json.loads(sys.argv[2])))
 print("ready", flush=True)
 while True:
-    study.report(study.ask().number, 1, 0.5)
+    study.report(study.ask().number, [(1, 0.5)])
 """
 APPEND = """
 import sys
@@ -40,6 +40,7 @@ sys.stdin.readline()
 for index in range(30):
     journal.append_logs([{"writer": sys.argv[2], "index": index}])
 """
+STEPS_OF_A_TRIAL = (1, 2, 4, 8, 16)
 STEPS = st.lists(
     st.one_of(
         st.just(("ask",)),
@@ -56,10 +57,10 @@ def test_a_trial_is_asked_told_and_found_again(make_asked: Callable[..., Asked],
     first, second = study.ask(), study.ask()
     assert first.params["width"] == 128 and 1e-4 <= first.params["lr"] <= 1e-1
     assert set(second.params) == {"lr", "width"} and second.number == 1
-    assert not study.report(0, 3, 0.25)
+    assert study.report(0, [(3, 0.25)]) is None
     study.tell(0, TrialState.COMPLETE, 0.125)
     study.tell(0, TrialState.FAILED)  # told once
-    study.report(1, 5, 0.75)
+    study.report(1, [(2, 0.5), (5, 0.75)])
     study.tell(1, TrialState.PRUNED)
     seen = Study(anywhere, asked).trials()
     assert seen == study.trials()
@@ -88,7 +89,7 @@ def play(study: Study, step: tuple[object, ...]) -> None:
         case ("ask",):
             study.ask()
         case ("report", int(number), int(after), float(value)) if number in open_:
-            study.report(number, after, value)
+            study.report(number, [(after, value)])
         case ("tell", int(number), TrialState() as state, float(value)) if number in open_:
             study.tell(number, state, value if state is TrialState.COMPLETE else None)
 
@@ -183,20 +184,20 @@ def test_a_trial_that_is_worse_than_others_is_given_up(
     study = Study(LocalStorage(tmp_path), make_asked(pruner=pruner, mode="max"))
     for index in range(6):
         number = study.ask().number
-        for step in (1, 2, 4, 8, 16):
-            study.report(number, step, 10.0 - index)
+        study.report(number, [(step, 10.0 - index) for step in STEPS_OF_A_TRIAL])
         study.tell(number, TrialState.COMPLETE, 10.0 - index)
-    bad = study.ask().number
-    assert any(study.report(bad, step, -5.0) for step in (1, 2, 4, 8, 16))
+    # Hyperband compares only trials of one bracket, to which they belong by their numbers.
+    bad = [study.report(study.ask().number, [(step, -5.0) for step in STEPS_OF_A_TRIAL]) for _ in range(6)]
+    assert any(bad) if pruner == "hyperband" else all(bad)
 
 
 def test_without_a_pruner_nothing_is_given_up(make_asked: Callable[..., Asked], tmp_path: Path) -> None:
     study = Study(LocalStorage(tmp_path), make_asked(pruner="none"))
     for _ in range(6):
         number = study.ask().number
-        study.report(number, 1, 1.0)
+        study.report(number, [(1, 1.0)])
         study.tell(number, TrialState.COMPLETE, 1.0)
-    assert not study.report(study.ask().number, 1, 1e9)
+    assert study.report(study.ask().number, [(1, 1e9)]) is None
 
 
 def test_the_best_is_complete_and_the_first_of_equals() -> None:
