@@ -9,7 +9,8 @@ import re
 from collections.abc import Iterable
 
 JOB_NAME = re.compile(r"[a-z][a-z0-9-]{0,17}")
-SWEEP_NAME = re.compile(r"[a-z][a-z0-9-]{0,12}")  # the jobs of its trials have its name, a hyphen and four digits
+# The jobs of a sweep's trials have its name, a hyphen and up to four digits.
+SWEEP_NAME = re.compile(r"[a-z][a-z0-9-]{0,12}")
 DATA_FOLDER = ".data"  # beside the jobs: staged data is shared by all jobs of an output
 HEARTBEATS = ".drivers"  # beside the jobs: of processes that drive many of them
 BUNDLES_FOLDER = ".bundles"  # beside the jobs: flows that travel as objects, with the files they bring
@@ -17,9 +18,9 @@ RESULTS_FOLDER = ".results"  # beside the jobs: what such flows return, written 
 SWEEPS_FOLDER = ".sweeps"  # beside the jobs: a folder for each sweep, whose trials are jobs
 
 SWEEP = "sweep.json"  # in the folder of a sweep: what was asked for
-STUDY = "study"  # there too: what is known of its trials, as Optuna writes it; an object each time, written once
-CHIPS = "chips"  # there too: which trial took or gave back chips, in that order; an object each time, written once
-PRUNED = "pruned"  # there too: the trials that were given up
+STUDY = "study"  # in the folder of a sweep: what is known of its trials, as Optuna writes it
+CHIPS = "chips"  # in the folder of a sweep: which trial took or gave back how many chips, in that order
+PRUNED = "pruned"  # in the folder of a sweep: the trials that were given up
 JOB = "job.json"  # what was asked for
 STOP = "stop.json"  # somebody wants the job stopped
 LEASE = "lease"  # who drives the job, renewed while they do
@@ -89,7 +90,7 @@ def trial_job(sweep: str, number: int) -> str:
 
 
 def entry(folder: str, number: int) -> str:
-    """One object of a log whose objects are counted from 0; create-only, so that each has its place."""
+    """Of `study` and `chips`: objects counted from 0, each written once and in its place."""
     return f"{folder}/{number}.json"
 
 

@@ -32,6 +32,7 @@ OF_AN_ATTEMPT = (plan.HostPlan, plan.RestorePoint)
 OF_A_HOST = (contract.HostRecord, contract.Progress, contract.Silence, contract.ProgramError, contract.ResultInfo)
 OF_AN_END = (job.JobResult, job.AttemptSummary, errors.Failure)
 OF_NOW = (status.JobStatus, status.HostStatus, state.Observation, state.HostObservation)
+NAMES_OF_OBJECTS = ("attempt_name", "trial_job")  # in `layout`, though no files have them
 MACHINE = ("OUTPUT", "SLICES", "MAX_HOSTS")  # set by whoever owns the machine; the others are a host's own
 
 
@@ -204,7 +205,7 @@ def _constants(place: Any) -> list[tuple[str, str]]:
 
 def _paths() -> Iterable[tuple[str, str]]:
     for name, function in vars(layout).items():
-        if inspect.isfunction(function) and function.__module__ == layout.__name__ and name != "attempt_name":
+        if inspect.isfunction(function) and function.__module__ == layout.__name__ and name not in NAMES_OF_OBJECTS:
             places = [f"<{parameter}>" for parameter in inspect.signature(function).parameters]
             yield code(function(*places)), sentence(code_words.prose(function).replace("\n\n", " "))
 
