@@ -47,7 +47,7 @@ class Turn:
     go_on: begun trials whose jobs are driven from now on, after taking chips where they hold none.
     begin: how many of those wanted begin, by their priority.
     stop: trials whose jobs are asked to stop, again at each turn.
-    is_over: nothing is left to do, now or later.
+    is_over: nothing is left to do, now or later; not while chips are to be given back.
     """
 
     give_back: tuple[int, ...] = ()
@@ -82,7 +82,7 @@ def decide(budget: int, begun: Sequence[Begun], wanted: Sequence[Wanted], *, is_
     over = tuple(trial.number for trial in begun if trial.holds and trial.is_told and not trial.is_driven)
     if is_leaving:
         stop = tuple(trial.number for trial in begun if trial.is_driven)
-        return Turn(give_back=over, stop=stop, is_over=not any(trial.is_driven for trial in begun))
+        return Turn(give_back=over, stop=stop, is_over=not over and not any(trial.is_driven for trial in begun))
     free = budget - sum(trial.chips for trial in begun if trial.holds and trial.number not in over)
     free -= sum(trial.chips for trial in wanted if trial.holds)
     go_on, free, is_waiting = _going_on(begun, free)
@@ -92,7 +92,7 @@ def decide(budget: int, begun: Sequence[Begun], wanted: Sequence[Wanted], *, is_
         go_on=go_on,
         begin=begin,
         stop=tuple(t.number for t in begun if t.is_driven and t.is_given_up and not t.is_told),
-        is_over=not wanted and all(trial.is_told and not trial.is_driven for trial in begun),
+        is_over=not over and not wanted and all(trial.is_told and not trial.is_driven for trial in begun),
     )
 
 

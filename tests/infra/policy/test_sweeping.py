@@ -54,7 +54,9 @@ def test_chips_that_were_taken_for_a_trial_that_never_began_are_its_own() -> Non
 def test_a_trial_that_has_its_end_gives_back_what_it_still_holds() -> None:
     over = Begun(number=0, chips=1, holds=True, is_told=True)
     assert decide(1, [over], [ONE]) == Turn(give_back=(0,), begin=1)
-    assert decide(1, [over], []) == Turn(give_back=(0,), is_over=True)
+    assert decide(1, [over], []) == Turn(give_back=(0,)), "whoever thinks it is over would leave them taken"
+    assert decide(1, [over], [], is_leaving=True) == Turn(give_back=(0,))
+    assert decide(1, [Begun(number=0, chips=1, is_told=True)], []) == Turn(is_over=True)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +134,8 @@ def check(budget: int, begun: list[Begun], wanted: list[Wanted], is_leaving: boo
     if is_leaving:
         assert not turn.go_on and not turn.begin
         return
-    assert turn.is_over == (not wanted and all(trial.is_told and not trial.is_driven for trial in begun))
+    is_all_told = all(trial.is_told and not trial.is_driven for trial in begun)
+    assert turn.is_over == (not wanted and is_all_told and not turn.give_back)
     assert_nothing_waits_in_vain(budget - kept - new, begun, wanted, turn)
 
 

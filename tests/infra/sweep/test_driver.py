@@ -60,16 +60,14 @@ def test_a_sweep_keeps_to_its_budget_and_finds_the_best(make_asked: Asking, tmp_
     assert world.most == 2 and set(world.starts.values()) == {1}
 
 
-@pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize("pruner", ["none", "median"])
+@pytest.mark.parametrize(("pruner", "after"), [("none", False), ("halving", True)])
 def test_killed_at_every_single_write(make_asked: Asking, tmp_path: Path, pruner: str, after: bool) -> None:
-    asked = make_asked(
-        trials=7, chips=2, pruner=pruner, seed=3, sampler="random", first=({"params": {"lr": 1e-3}},) * 5
-    )
+    points = tuple({"params": {"lr": lr}} for lr in (1e-3, 1e-2, 1e-1))
+    asked = make_asked(trials=3, chips=2, pruner=pruner, seed=3, sampler="random", first=points)
     unharmed = Death()
     whole = drive(World(output=tmp_path / "whole"), asked, unharmed)
-    assert len([trial for trial in whole.trials if trial.state == "pruned"]) == (0 if pruner == "none" else 2)
-    assert unharmed.writes > 20
+    assert len([trial for trial in whole.trials if trial.state == "pruned"]) == (0 if pruner == "none" else 1)
+    assert unharmed.writes > 10
     for at in range(1, unharmed.writes + 1):
         world = World(output=tmp_path / str(at))
         with pytest.raises(Died):
