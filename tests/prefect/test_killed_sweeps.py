@@ -42,22 +42,22 @@ def test_killed_at_twenty_moments_and_run_again(orchestrators: Orchestrators, ne
     with ThreadPoolExecutor(2) as pool:
         found = list(pool.map(lambda sweep, part: run(orchestrators, sweep, part), sweeps, [*parts, []]))
     struck = sum(count for _, count in found)
-    assert struck >= KILLS // 2, f"only {struck} of {KILLS} kills met a sweep that was not over"
+    assert struck >= KILLS // 4, f"only {struck} of {KILLS} kills met trials that were under way"
     whole = found[-1][0]  # that nobody killed
     for result, _ in found:
         assert result == whole
 
 
 def run(orchestrators: Orchestrators, sweep: Sweep, moments: list[float]) -> tuple[list[Any], int]:
-    """(what came out, how many kills met a live process); asserts that nothing was redone or held too much."""
+    """(what came out, how many kills met trials under way); asserts that nothing was redone or held too much."""
     struck = 0
     for moment in moments:
         killed = orchestrators.start(sweep, sweep=True, **ASKED)
         time.sleep(moment)  # what is tried is this very moment
         if killed.is_alive:
             killed.signal(signal.SIGKILL)
-            struck += 1
         killed.wait()
+        struck += any("left" not in sweep.lives_of(number) for number in range(TRIALS) if sweep.lives_of(number))
     found = orchestrators.start(sweep, sweep=True, **ASKED).result()
     assert "best" in found, (sweep.name, moments, found)
     for number in range(TRIALS):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -103,6 +104,24 @@ def test_a_sweep_that_is_cancelled_stops_its_trials_and_goes_on_when_it_is_run_a
     assert [trial["state"] for trial in found["trials"]] == ["complete"] * 3
     assert sweep.lives_of(0) == ["began", "began", "left"] and sweep.lives_of(2) == ["began", "left"]
     assert sweep.most_held() == 2 and sweep.held() == {}
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_process_that_is_told_to_end_takes_its_trials_along(
+    server: Server, orchestrators: Orchestrators, new_sweep: Callable[..., Sweep], number: signal.Signals
+) -> None:
+    sweep = new_sweep(f"told-{int(number)}")
+    asked = {"program": PROGRAM, "space": SPACE, "trials": 2, "chips": 2, "params": {"hold_at": 5}, **CHIP}
+    caller = orchestrators.start(sweep, sweep=True, **asked)
+    wait_for(lambda: all((sweep.trial(index) / "next").exists() for index in range(2)), "two trials")
+    caller.signal(number)
+    caller.wait()
+    assert server.wait_for_end(sweep_run(server, sweep))["type"] == "CRASHED"
+    assert not sweep.lives_here()
+    sweep.let_go_on()
+    found = orchestrators.start(sweep, sweep=True, **asked).result()
+    assert [trial["state"] for trial in found["trials"]] == ["complete"] * 2
+    assert sweep.lives_of(0) == ["began", "began", "left"] and sweep.most_held() == 2 and sweep.held() == {}
 
 
 def test_a_trial_that_fails_or_is_stopped_is_one_of_the_trials(
