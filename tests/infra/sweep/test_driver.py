@@ -73,7 +73,11 @@ def test_killed_at_every_single_write(make_asked: Asking, tmp_path: Path, pruner
         with pytest.raises(Died):
             drive(world, asked, Death(at, after=after))
         again = drive(world, asked, Death())
-        assert plain(again) == plain(whole), at
+        if pruner == "none":
+            assert plain(again) == plain(whole), at
+        else:  # who is given up depends on who was complete by then
+            assert plain(again)[:3] == plain(whole)[:3], at
+            assert {trial.state for trial in again.trials} <= {"complete", "pruned"}, at
         assert world.most <= 2 and set(world.starts.values()) == {1}, at
         driver = SweepDriver(LocalStorage(world.output), asked, silent)
         assert most_held(driver.chips.moves()) <= 2 and driver.chips.held() == {}, at
