@@ -15,7 +15,7 @@ from prefect_tpu.infra.packing import Packed, pack_function
 from prefect_tpu.infra.pickling import Arguments, check_callable
 from prefect_tpu.infra.pods import PodSettings, in_pods
 from prefect_tpu.infra.request import Request, check, default_output, job_folder, made_up_name
-from prefect_tpu.infra.storage import open_storage
+from prefect_tpu.infra.storage import Storage, open_storage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,11 +30,11 @@ class Asked:
         """The job's folder."""
         return job_folder(self.request.output, self.request.name)
 
-    def send(self) -> Request:
-        """Put the function into the job's folder. The request as it finds the function there."""
+    def send(self, folder: Storage | None = None) -> Request:
+        """Put the function into a folder, by default the job's. The request as it finds the function there."""
         if self.function is None:
             return self.request
-        return replace(self.request, program=_sent(self.function.send(open_storage(self.folder))))
+        return replace(self.request, program=_sent(self.function.send(folder or open_storage(self.folder))))
 
 
 def ask(

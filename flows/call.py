@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from prefect_tpu.flows.asking import Asked, ask, parameters
 from prefect_tpu.flows.brief import brief
@@ -14,6 +13,11 @@ from prefect_tpu.infra.errors import PlatformError
 from prefect_tpu.infra.job import JobResult
 from prefect_tpu.infra.launcher import values
 from prefect_tpu.infra.storage import open_storage
+
+if TYPE_CHECKING:
+    from prefect.client.schemas.objects import State
+
+R = TypeVar("R")
 
 # A temporary server makes its database on the first start in a home, which takes longer than Prefect's 20 s.
 FIRST_SERVER_SECONDS = 180
@@ -56,29 +60,43 @@ def train(
 
 def carry_out(asked: Asked) -> JobResult:
     """One run of the flow `train`, here, to its end."""
-    from prefect_tpu.flows.train import result_of  # Prefect takes a second to import; shells need it not
-    from prefect_tpu.flows.train import train as flow
 
-    with with_server():
-        return result_of(flow(**parameters(asked.send()), return_state=True))
+    def flow() -> Any:
+        from prefect_tpu.flows.train import train as flow
+
+        return flow
+
+    return run_to_end(flow, lambda: parameters(asked.send()), _ended)
 
 
-@contextmanager
-def with_server() -> Iterator[None]:
-    """A block in which flows are called.
+def _ended(state: State[Any]) -> JobResult:
+    from prefect_tpu.flows.train import result_of
 
-    Raises `PlatformError` where no server is to be had, or it refuses a run.
+    return result_of(state)
+
+
+def run_to_end(flow: Callable[[], Any], given: Callable[[], dict[str, Any]], ended: Callable[[State[Any]], R]) -> R:
+    """One run of a flow, here, to its end, and what `ended` makes of its state.
+
+    Args:
+        flow: loads the flow; Prefect takes a second to import.
+        given: its parameters. Asked for once a Prefect server answers: until then nothing is written.
+        ended: called while the server is still there, though it lives for the call only.
+
+    Raises `PlatformError` where no Prefect server is to be had.
     """
     import httpx
     from prefect.settings import PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS, temporary_settings
 
+    loaded = flow()
     check_server()
     patience = {PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS: FIRST_SERVER_SECONDS}
     with temporary_settings(set_defaults=patience):
         try:
-            yield
+            state = loaded(**given(), return_state=True)
         except httpx.HTTPError as exc:
             raise PlatformError(f"The Prefect server refused the run: {exc}. {SERVER_ADVICE}") from exc
+        return ended(state)
 
 
 SERVER_ADVICE = (

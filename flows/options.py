@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from prefect_tpu.infra.errors import UsageError
 from prefect_tpu.infra.job_checks import nearest
@@ -54,8 +54,52 @@ class RunOptions(Options, total=False):
     output: Path | None
 
 
+class SweepOptions(TypedDict, total=False):
+    """Further options of `sweep`: the flow `prefect_tpu.flows.sweep.sweep` says what they mean.
+
+    Those that a trial has too are as of `train`.
+    """
+
+    metric: str
+    mode: Literal["min", "max"]
+    trials: int
+    chips: int
+    pruner: Literal["median", "halving", "hyperband", "none"]
+    sampler: Literal["tpe", "random", "grid"]
+    seed: int
+    fallback_accelerators: Sequence[str]
+    env: Mapping[str, str]
+    checkpoint_every: float
+    max_preemptions: int
+    max_failures: int
+    drills: Sequence[str]
+    timing: Timing | Mapping[str, float | None]
+    grace: float
+    orphan_after: float
+    join_timeout: float
+    provision_timeout: float
+    deadline: float | None
+    stall_timeout: float | None
+    backend: str
+    slices: int
+    image: str
+    cluster: str
+    pods: Pods | Mapping[str, Any]
+
+
 OF_RUN = ("accelerator", "gather", *RunOptions.__annotations__)
 OF_TRAIN = ("program", "accelerator", "params", "data", "name", "output", *Options.__annotations__)
+OF_SWEEP = (
+    "program",
+    "space",
+    "accelerator",
+    "first",
+    "params",
+    "data",
+    "name",
+    "output",
+    *SweepOptions.__annotations__,
+)
 
 
 def check_names(caller: str, options: Iterable[str], known: Sequence[str]) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from prefect_tpu.flows.brief import brief
-from prefect_tpu.flows.call import with_server
+from prefect_tpu.flows.call import run_to_end
 from prefect_tpu.flows.options import check_names
+
+if TYPE_CHECKING:
+    from prefect.client.schemas.objects import State
 
 NAMED = ("model", "program", "evaluate")
 
@@ -30,9 +33,20 @@ def retrain(model: str, program: str, evaluate: str, **options: Any) -> dict[str
         PlatformError: the Prefect server cannot be reached, or the output not be written.
         JobFailed: a job ended without its result.
     """
-    from prefect_tpu.flows.retrain import retrain as flow  # Prefect takes a second to import; shells need it not
 
-    check_names("retrain", options, [name for name in flow.parameters.properties if name not in NAMED])
-    with with_server():
-        found: dict[str, Any] = flow(model=model, program=program, evaluate=evaluate, **options)
+    def flow() -> Any:
+        from prefect_tpu.flows.retrain import retrain as flow  # Prefect takes a second to import; shells need it not
+
+        check_names("retrain", options, [name for name in flow.parameters.properties if name not in NAMED])
+        return flow
+
+    def given() -> dict[str, Any]:
+        return {"model": model, "program": program, "evaluate": evaluate, **options}
+
+    return run_to_end(flow, given, _ended)
+
+
+def _ended(state: State[Any]) -> dict[str, Any]:
+    # Without `_sync` this is a coroutine where an event loop runs, as in a notebook.
+    found: dict[str, Any] = state.result(_sync=True)  # type: ignore[call-overload]
     return found

@@ -8,6 +8,7 @@
     │   ├── RefusedForGood   and it would refuse the same again
     │   └── StorageAway      on a host: the bucket it saves to is away; the next attempt may find it
     ├── JobFailed       the job ran and failed; carries the `Failure`
+    ├── SweepFailed     a sweep was stopped, or none of its trials has a value
     ├── RegionFailed    in a flow on a slice: a region failed by its own doing
     ├── WrongSlice      on a host: the slice is not what the plan promised
     └── CouldNotJoin    on a host: the hosts did not find each other in time
@@ -140,6 +141,10 @@ class JobFailed(PrefectTpuError):
 def _what_happened(failure: Failure) -> str:
     what = f"was stopped: {failure.message}" if failure.kind is FailureKind.STOPPED else f"failed: {failure}"
     return what if what.endswith((".", "!", "?")) else f"{what}."
+
+
+class SweepFailed(PrefectTpuError):
+    """A sweep has no best trial: it was stopped before its end, or no trial has a value to choose by."""
 
 
 class RegionFailed(PrefectTpuError):

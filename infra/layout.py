@@ -9,12 +9,19 @@ import re
 from collections.abc import Iterable
 
 JOB_NAME = re.compile(r"[a-z][a-z0-9-]{0,17}")
+# The jobs of a sweep's trials have its name, a hyphen and up to four digits.
+SWEEP_NAME = re.compile(r"[a-z][a-z0-9-]{0,12}")
 DATA_FOLDER = ".data"  # beside the jobs: staged data is shared by all jobs of an output
 HEARTBEATS = ".drivers"  # beside the jobs: of processes that drive many of them
 BUNDLES_FOLDER = ".bundles"  # beside the jobs: flows that travel as objects, with the files they bring
 RESULTS_FOLDER = ".results"  # beside the jobs: what such flows return, written and read by Prefect
 MODELS_FOLDER = ".models"  # beside the jobs: of models that are trained again and again
+SWEEPS_FOLDER = ".sweeps"  # beside the jobs: a folder for each sweep, whose trials are jobs
 
+SWEEP = "sweep.json"  # in the folder of a sweep: what was asked for
+STUDY = "study"  # in the folder of a sweep: what is known of its trials, as Optuna writes it
+CHIPS = "chips"  # in the folder of a sweep: which trial took or gave back how many chips, in that order
+PRUNED = "pruned"  # in the folder of a sweep: the trials that were given up
 JOB = "job.json"  # what was asked for
 STOP = "stop.json"  # somebody wants the job stopped
 LEASE = "lease"  # who drives the job, renewed while they do
@@ -74,6 +81,26 @@ def bundle(key: str) -> str:
 def data(sha256: str) -> str:
     """Staged data, beside the jobs of the output: read by all of them, never changed."""
     return f"{DATA_FOLDER}/{sha256}"
+
+
+def sweep(name: str) -> str:
+    """Everything of a sweep but its trials, beside the jobs of the output; its end is a `result.json` there."""
+    return f"{SWEEPS_FOLDER}/{name}"
+
+
+def trial_job(sweep: str, number: int) -> str:
+    """Name of the job that a trial is."""
+    return f"{sweep}-{number}"
+
+
+def entry(folder: str, number: int) -> str:
+    """Of `study` and `chips`: objects counted from 0, each written once and in its place."""
+    return f"{folder}/{number}.json"
+
+
+def pruned(trial: int) -> str:
+    """In the folder of a sweep: a trial is given up, and why; create-only, before its job is asked to stop."""
+    return f"{PRUNED}/{trial}.json"
 
 
 def heartbeat(name: str) -> str:

@@ -111,11 +111,11 @@ def markdown(result: JobResult, picture: bytes | None) -> str:
         end.append(f"Value: `{result.value}`")
     end += notes(result)
     if picture is not None:
-        end.append(f"![Loss]({_as_url(picture)})")
+        end.append(f"![Loss]({as_url(picture)})")
     return "\n".join(lines) + "\n\n" + "\n\n".join(end) + "\n"
 
 
-def _as_url(picture: bytes) -> str:
+def as_url(picture: bytes) -> str:
     """The picture itself as a URL: whoever looks at the page may not see where it lies."""
     return f"data:image/png;base64,{base64.b64encode(picture).decode()}"
 

@@ -7,7 +7,7 @@ import enum
 import inspect
 import sys
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,7 @@ from code_words import fields_of
 from markdown import code, sentence, table
 
 import prefect_tpu
-from prefect_tpu.flows import form
-from prefect_tpu.flows import train as flow
+from prefect_tpu.flows import form, sweep, train
 from prefect_tpu.flows.cli import app
 from prefect_tpu.flows.shell import exit_status
 from prefect_tpu.infra import contract, errors, job, layout, plan, pods, state
@@ -33,6 +32,7 @@ OF_AN_ATTEMPT = (plan.HostPlan, plan.RestorePoint)
 OF_A_HOST = (contract.HostRecord, contract.Progress, contract.Silence, contract.ProgramError, contract.ResultInfo)
 OF_AN_END = (job.JobResult, job.AttemptSummary, errors.Failure)
 OF_NOW = (status.JobStatus, status.HostStatus, state.Observation, state.HostObservation)
+NAMES_OF_OBJECTS = ("attempt_name", "trial_job")  # in `layout`, though no files have them
 MACHINE = ("OUTPUT", "SLICES", "MAX_HOSTS")  # set by whoever owns the machine; the others are a host's own
 
 
@@ -110,25 +110,22 @@ def _enum(level: str, cls: type[enum.Enum]) -> str:
 
 
 def parameters() -> str:
-    """The flow's parameters, and the job that they make."""
+    """The flows' parameters, and the job that they make."""
     groups = {"timing": form.Timing, "pods": form.Pods}
     together = [
         (code(f"{group}.{name}"), markdown.default(field.default), sentence(field.description or ""))
         for group, model in groups.items()
         for name, field in model.model_fields.items()
     ]
-    function = inspect.unwrap(flow.train.fn)
-    meanings = code_words.section(function, "Args")
-    rows = [
-        (code(name), markdown.default(item.default) if name not in groups else "", sentence(meanings.get(name, "")))
-        for name, item in inspect.signature(function).parameters.items()
-    ]
     return markdown.page(
         "Parameters",
         "What may be asked of a run. Durations are in seconds.",
         "## The flow `train`",
         "Of a deployment. `prefect_tpu.train`, `run` and `submit` take them too, those of `timing` by their own names.",
-        table(("parameter", "default", "meaning"), [*rows, *together]),
+        table(("parameter", "default", "meaning"), [*_of_flow(train.train, groups), *together]),
+        "## The flow `sweep`",
+        "Of a deployment. `prefect_tpu.sweep` takes them too. `timing` and `pods` are as above.",
+        table(("parameter", "default", "meaning"), _of_flow(sweep.sweep, groups)),
         "## The job",
         "What each way in makes of it, kept as `job.json`. A job that has ended may be run again under its name with"
         f" other {', '.join(code(name) for name in _settings())}; with anything else changed it is refused.",
@@ -137,6 +134,15 @@ def parameters() -> str:
         f"Written `{GRAMMAR}`. [How to use them](../how-to/drills.md).",
         *(_enum("###", cls) for cls in (DrillKind, Moment)),
     )
+
+
+def _of_flow(flow: Any, groups: Container[str]) -> list[tuple[str, str, str]]:
+    function = inspect.unwrap(flow.fn)
+    meanings = code_words.section(function, "Args")
+    return [
+        (code(name), markdown.default(item.default) if name not in groups else "", sentence(meanings.get(name, "")))
+        for name, item in inspect.signature(function).parameters.items()
+    ]
 
 
 def _settings() -> list[str]:
@@ -199,7 +205,7 @@ def _constants(place: Any) -> list[tuple[str, str]]:
 
 def _paths() -> Iterable[tuple[str, str]]:
     for name, function in vars(layout).items():
-        if inspect.isfunction(function) and function.__module__ == layout.__name__ and name != "attempt_name":
+        if inspect.isfunction(function) and function.__module__ == layout.__name__ and name not in NAMES_OF_OBJECTS:
             places = [f"<{parameter}>" for parameter in inspect.signature(function).parameters]
             yield code(function(*places)), sentence(code_words.prose(function).replace("\n\n", " "))
 

@@ -14,6 +14,7 @@ __version__ = "0.1.0"
 _HOME = {
     # asking for a job
     "train": "prefect_tpu.flows.call",
+    "sweep": "prefect_tpu.flows.sweep_call",
     "run": "prefect_tpu.flows.run",
     "submit": "prefect_tpu.flows.job",
     "attach": "prefect_tpu.flows.job",
@@ -22,6 +23,7 @@ _HOME = {
     "JobStatus": "prefect_tpu.infra.launcher.status",
     "SliceJob": "prefect_tpu.infra.job",
     "JobResult": "prefect_tpu.infra.job",
+    "SweepResult": "prefect_tpu.infra.sweep.result",
     "Slice": "prefect_tpu.infra.accelerators",
     "resolve": "prefect_tpu.infra.accelerators",
     # models that are trained again and again
@@ -49,6 +51,7 @@ _HOME = {
     "Preempted": "prefect_tpu.infra.errors",
     "PrefectTpuError": "prefect_tpu.infra.errors",
     "RegionFailed": "prefect_tpu.infra.errors",
+    "SweepFailed": "prefect_tpu.infra.errors",
     "UsageError": "prefect_tpu.infra.errors",
 }
 
@@ -63,6 +66,7 @@ if TYPE_CHECKING:  # the same table for type checkers and editors; a house test 
     from prefect_tpu.flows.job import submit as submit
     from prefect_tpu.flows.retraining import retrain as retrain
     from prefect_tpu.flows.run import run as run
+    from prefect_tpu.flows.sweep_call import sweep as sweep
     from prefect_tpu.flows.work_pool.decorator import tpu_slice as tpu_slice
     from prefect_tpu.infra.accelerators import Slice as Slice
     from prefect_tpu.infra.accelerators import resolve as resolve
@@ -75,12 +79,14 @@ if TYPE_CHECKING:  # the same table for type checkers and editors; a house test 
     from prefect_tpu.infra.errors import Preempted as Preempted
     from prefect_tpu.infra.errors import PrefectTpuError as PrefectTpuError
     from prefect_tpu.infra.errors import RegionFailed as RegionFailed
+    from prefect_tpu.infra.errors import SweepFailed as SweepFailed
     from prefect_tpu.infra.errors import UsageError as UsageError
     from prefect_tpu.infra.job import JobResult as JobResult
     from prefect_tpu.infra.job import SliceJob as SliceJob
     from prefect_tpu.infra.launcher.status import JobStatus as JobStatus
     from prefect_tpu.infra.models.champion import champion as champion
     from prefect_tpu.infra.models.records import Champion as Champion
+    from prefect_tpu.infra.sweep.result import SweepResult as SweepResult
     from prefect_tpu.infra.training.checkpoints import checkpoints as checkpoints
     from prefect_tpu.infra.training.info import info as info
     from prefect_tpu.infra.training.join import join as join

@@ -1,17 +1,22 @@
-"""The form of the flow is flat, typed and explained, as Prefect makes it of the flow's own words."""
+"""The form of each flow is flat, typed and explained, as Prefect makes it of the flow's own words."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
 from prefect.utilities.callables import parameter_schema
 
 from prefect_tpu.flows.form import Pods, Timing
+from prefect_tpu.flows.sweep import sweep
 from prefect_tpu.flows.train import train
 
 GROUPS = {"timing": Timing, "pods": Pods}
 
 
-def test_every_field_has_one_kind_and_a_sentence() -> None:
-    schema = parameter_schema(train.fn).model_dump()
+@pytest.mark.parametrize("flow", [train, sweep])
+def test_every_field_has_one_kind_and_a_sentence(flow: Any) -> None:
+    schema = parameter_schema(flow.fn).model_dump()
     fields = schema["properties"]
     assert [name for name, field in fields.items() if "$ref" in field or "allOf" in field] == list(GROUPS)
     assert not [name for name, field in fields.items() if "anyOf" in field]

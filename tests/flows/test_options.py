@@ -8,7 +8,8 @@ from dataclasses import fields
 import pytest
 
 from prefect_tpu.flows.form import Pods, Timing
-from prefect_tpu.flows.options import OF_RUN, OF_TRAIN, PLAIN, TIMING, check_names
+from prefect_tpu.flows.options import OF_RUN, OF_SWEEP, OF_TRAIN, PLAIN, TIMING, check_names
+from prefect_tpu.flows.sweep import sweep
 from prefect_tpu.flows.train import train
 from prefect_tpu.infra.errors import UsageError
 from prefect_tpu.infra.job import SliceJob
@@ -19,7 +20,16 @@ def test_options_are_the_parameters_of_the_flow_and_the_fields_of_its_timing() -
     taken = set(inspect.signature(train.fn).parameters)
     assert set(OF_TRAIN) == taken | set(TIMING)
     assert set(Timing.model_fields) == set(TIMING)
+    assert set(OF_SWEEP) == set(inspect.signature(sweep.fn).parameters) | set(TIMING)
     assert set(OF_RUN) == set(OF_TRAIN) - {"program", "params"} | {"gather"}
+
+
+def test_a_sweep_has_the_options_of_its_trials_by_the_same_names() -> None:
+    of_trials = inspect.signature(train.fn).parameters
+    of_sweeps = inspect.signature(sweep.fn).parameters
+    assert set(of_trials) - set(of_sweeps) == {"arguments"}, "programs of sweeps are functions"
+    shared = set(of_trials) & set(of_sweeps)
+    assert {name for name in shared if of_trials[name].default != of_sweeps[name].default} == set()
 
 
 def test_settings_are_those_of_a_job_with_its_defaults() -> None:

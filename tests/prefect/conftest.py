@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-sys.path.append(str(Path(__file__).parent))  # tests are no package; these two modules are for this folder
+sys.path.append(str(Path(__file__).parent))  # tests are no package; these modules are for this folder
 
 from prefect_jobs import Job, Orchestrators  # noqa: E402
 from prefect_server import Server, kill_tree, running_server  # noqa: E402
+from sweep_runs import Sweep  # noqa: E402
 
 HERE = Path(__file__).parent
 
@@ -34,6 +35,20 @@ def new_job(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str]
 
     yield make
     for process in [process for job in made for process in job.processes()]:
+        process.kill()
+
+
+@pytest.fixture(scope="session")
+def new_sweep(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Sweep]]:
+    """The same of sweeps."""
+    made: list[Sweep] = []
+
+    def make(name: str, slices: int = 2) -> Sweep:
+        made.append(Sweep(name=name, folder=tmp_path_factory.mktemp(name), slices=slices))
+        return made[-1]
+
+    yield make
+    for process in [process for sweep in made for process in sweep.lives_here()]:
         process.kill()
 
 

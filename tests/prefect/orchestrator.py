@@ -1,7 +1,7 @@
 """Orchestrators for the tests, started quickly: Prefect is imported once, and each call is a fork of that.
 
 Reads one JSON object a line, answers with the process id of the fork. A fork
-calls `prefect_tpu.train` as a user's script does, and leaves how it went in a file.
+calls `prefect_tpu.train` or `sweep` as a user's script does, and leaves how it went in a file.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settin
 
 import prefect_tpu
 import prefect_tpu.flows.retrain  # the import that takes long, before the first fork
+import prefect_tpu.flows.sweep
 import prefect_tpu.flows.train
 
 
@@ -57,6 +58,8 @@ def call(request: dict[str, Any]) -> dict[str, Any]:
     if request["retrains"]:
         return retrained(request["arguments"])
     arguments = {"program": spread, **request["arguments"]}
+    if request["sweep"]:
+        return prefect_tpu.sweep(**arguments).to_json()
     if request["as_flow"]:
         return prefect_tpu.flows.train.train(**arguments)  # type: ignore[no-any-return]
     result = asyncio.run(inside_loop(arguments)) if request["in_loop"] else prefect_tpu.train(**arguments)

@@ -126,10 +126,13 @@ class Orchestrators:
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _made: list[Orchestrator] = field(default_factory=list)
 
-    def start(self, job: Job, *, in_loop: bool = False, as_flow: bool = False, **arguments: Any) -> Orchestrator:
-        """Call `prefect_tpu.train` for a job in a process of its own, or the flow behind it."""
+    def start(
+        self, job: Job, *, in_loop: bool = False, as_flow: bool = False, sweep: bool = False, **arguments: Any
+    ) -> Orchestrator:
+        """Call `prefect_tpu.train` for a job in a process of its own, or the flow behind it, or `sweep`."""
         wanted = {"name": job.name, "accelerator": ACCELERATOR, **arguments}
-        return self._start(job, {"arguments": wanted, "in_loop": in_loop, "as_flow": as_flow, "retrains": False})
+        how = {"in_loop": in_loop, "as_flow": as_flow, "sweep": sweep, "retrains": False}
+        return self._start(job, {"arguments": wanted, **how})
 
     def retrain(self, job: Job, **arguments: Any) -> Orchestrator:
         """Run the flow `retrain` in a process of its own, with the folder and the slice of a job."""

@@ -1,0 +1,198 @@
+"""The flow `sweep`: many trainings under a budget of chips, and the best of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, Literal
+
+from prefect import flow, get_run_logger
+from prefect.client.schemas.objects import State
+from prefect.runtime import flow_run
+from prefect.states import Cancelled
+
+from prefect_tpu.flows.form import Pods, Timing
+from prefect_tpu.flows.saved import completed
+from prefect_tpu.flows.trials import Trials
+from prefect_tpu.infra import layout
+from prefect_tpu.infra.errors import PrefectTpuError
+from prefect_tpu.infra.launcher.lease import Lease
+from prefect_tpu.infra.launcher.status import pause_between_looks
+from prefect_tpu.infra.pods import in_pods
+from prefect_tpu.infra.request import default_output
+from prefect_tpu.infra.storage import Storage, open_storage
+from prefect_tpu.infra.sweep.asked import Asked, enter, sweep_name_from_run
+from prefect_tpu.infra.sweep.driver import SweepDriver
+from prefect_tpu.infra.sweep.holding import check_ours, holding
+from prefect_tpu.infra.sweep.result import SweepResult, conclude, read_sweep_result
+from prefect_tpu.infra.sweep.study import check_installed
+from prefect_tpu.tasks.cancellation import asks_to_stop, being_cancelled, own_runs
+from prefect_tpu.tasks.collect_trials import collect_trials
+from prefect_tpu.tasks.failing import failed
+
+LOOK_SECONDS = 0.3
+ASK_SECONDS = 2.0  # between two questions whether the run is being cancelled
+
+
+@flow(name="sweep", description="Try many parameters under a budget of chips; keep the best model.", log_prints=False)
+def sweep(
+    program: str,
+    space: dict[str, Any],
+    metric: str = "loss",
+    mode: Literal["min", "max"] = "min",
+    trials: int = 10,
+    accelerator: str = "cpu",
+    chips: int = 0,
+    first: list[dict[str, Any]] = [],  # noqa: B006 -- never changed; None would cost the form a switch per field
+    pruner: Literal["median", "halving", "hyperband", "none"] = "median",
+    sampler: Literal["tpe", "random", "grid"] = "tpe",
+    seed: int = 0,
+    params: dict[str, Any] = {},  # noqa: B006
+    data: dict[str, str] = {},  # noqa: B006
+    name: str = "",
+    output: str = "",
+    fallback_accelerators: list[str] = [],  # noqa: B006
+    env: dict[str, str] = {},  # noqa: B006
+    checkpoint_every: float = 600.0,
+    max_preemptions: int = 10,
+    max_failures: int = 0,
+    drills: list[str] = [],  # noqa: B006
+    timing: Timing = Timing(),  # noqa: B008 -- frozen by use: the form shows its fields
+    backend: str = "",
+    slices: int = 1,
+    image: str = "",
+    cluster: str = "",
+    pods: Pods = Pods(),  # noqa: B008
+) -> dict[str, Any] | State[Any]:
+    """Run one program again and again with other parameters, side by side, and keep the best.
+
+    Each trial is a run of the flow `train` and a job of its own, `<name>-0`, `<name>-1`, …, with its checkpoints.
+
+    Args:
+        program: What every host of a trial runs: `path.py:function` or `pkg.mod:function`.
+        space: Parameter of the function → a list of values, or `{"low": 1e-4, "high": 0.1}` with `"log": true` for
+            orders of magnitude or `"step": 1` for some of them; with a whole step, whole numbers.
+        metric: What is sought: a key of what the program returns, else what it reports under that name.
+        mode: Whether the smallest or the largest value is the best.
+        trials: How many there are.
+        accelerator: The slice of each trial, such as `v6e-16`, `v5p-2x2x4`, `h100x8` or `cpu`.
+        chips: The most that all trials hold at once. 0: as many as the largest takes, so one trial at a time.
+        first: Tried before others, each `{"params": {…}}`, as far as wanted with a `priority`, the higher first, and an
+            `accelerator` of its own.
+        pruner: Who gives up trials that report worse values than others at the same step.
+        sampler: Who chooses parameters: by what was found so far, at random, or every point there is.
+        seed: Of the sampler: with the same one a sweep chooses alike.
+        params: Further keyword arguments of the function, the same for all trials.
+        data: Name → file or folder, laid down for the program to read.
+        name: Name of the sweep, at most 13 characters. Run the same name again to go on where it stopped. Empty: made
+            from the run's id.
+        output: Folder of all jobs. Empty: `$PREFECT_TPU_OUTPUT`, or the user's data directory. Hosts in a cluster need
+            a `gs://` URL.
+        fallback_accelerators: Taken in this order where the first is not to be had.
+        env: Plain environment variables of the program; no secrets.
+        checkpoint_every: Seconds between checkpoints.
+        max_preemptions: Restarts of a trial without progress before its job is given up.
+        max_failures: Restarts of a trial after an error of the program.
+        drills: Failures to rehearse in every trial, such as `preempt@step=40,host=2`.
+        timing: How long the launcher waits.
+        backend: Where hosts run, as of the flow `train`.
+        slices: How many slices of the accelerator each trial spans.
+        image: What the container of each host runs: it has Python and the program's packages.
+        cluster: The name `block:NAME` of a saved one, a kubeconfig context, or `gke://project/location/cluster`. Empty:
+            the one this runs in, or that `kubectl` uses.
+        pods: How hosts run in a cluster.
+
+    Returns:
+        The sweep's result: `best value params output checkpoint trials` and what was sought.
+
+    Raises:
+        UsageError: the call cannot be carried out; the message says what to change.
+        SweepFailed: it is over, and no trial has a value.
+    """
+    try:
+        of_pods = pods.model_dump(exclude_defaults=True)
+        said, saved_output = completed({"image": image, "cluster": cluster, **of_pods})
+        asked = Asked(
+            name=name or sweep_name_from_run(str(flow_run.id)),
+            program=program,
+            space=space,
+            metric=metric,
+            mode=mode,
+            trials=trials,
+            accelerators=(accelerator, *fallback_accelerators),
+            slices=slices,
+            chips=chips,
+            first=tuple(first),
+            pruner=pruner,
+            sampler=sampler,
+            seed=seed,
+            params=params,
+            shared={
+                "data": data,
+                "env": env,
+                "checkpoint_every": checkpoint_every,
+                "max_preemptions": max_preemptions,
+                "max_failures": max_failures,
+                "drills": drills,
+                "timing": timing.model_dump(),
+                "backend": backend,
+                "image": image,
+                "cluster": cluster,
+                "pods": of_pods,
+            },
+        )
+        check_installed()
+        found = _carry_out(
+            asked, output or saved_output or default_output(in_pods(backend, said).get("backend", "local"))
+        )
+        if found is None:
+            return Cancelled(message=f"Sweep {asked.name} was stopped; run it again by that name to go on.")
+        return collect_trials(found)
+    except PrefectTpuError as exc:
+        return failed(exc)
+
+
+def _carry_out(asked: Asked, output: str) -> SweepResult | None:
+    """The sweep's end; None where somebody stopped it before."""
+    jobs, runs, log = open_storage(output), own_runs(), get_run_logger()
+    folder, wishes = jobs.inside(layout.sweep(asked.name)), asks_to_stop(*runs)
+
+    def tell(text: str) -> None:
+        log.info("%s", text)
+
+    enter(folder, asked)
+    with holding(folder, tell, wishes) as lease:
+        if lease is None:
+            return None
+        if (before := read_sweep_result(folder)) is not None:
+            return before
+        driver = SweepDriver(jobs, asked, tell, frozenset(map(being_cancelled, runs)))
+        _drive(driver, lease, wishes, folder)
+        return None if driver.leaves is not None else conclude(driver)
+
+
+def _drive(driver: SweepDriver, lease: Lease, wishes: Callable[[], str | None], folder: Storage) -> None:
+    """Until nothing is left to do. Whatever ends this process politely lets the trials save and stop."""
+    trials, pause, next_question = Trials(), pause_between_looks(folder, LOOK_SECONDS), 0.0
+    try:
+        while not driver.is_over:
+            check_ours(lease)
+            for call in driver.turn():
+                trials.begin(call)
+            if (ended := trials.ended(at_most=pause)) is not None:
+                driver.ended(*ended)
+            if time.monotonic() >= next_question:
+                if (reason := wishes()) is not None:
+                    driver.leave(reason)
+                next_question = time.monotonic() + ASK_SECONDS
+    except BaseException:
+        if lease.successor() is None:  # else whoever drives now waits for these jobs
+            _let_go(driver, trials, pause)
+        raise
+
+
+def _let_go(driver: SweepDriver, trials: Trials, pause: float) -> None:
+    ended: set[int] = set()
+    while driver.interrupt("the process of its sweep was told to end") - ended:
+        if (found := trials.ended(at_most=pause)) is not None:
+            ended.add(found[0])
