@@ -19,6 +19,7 @@ from prefect_tpu.infra.models.registry import Registry
 from prefect_tpu.infra.pods import in_pods
 from prefect_tpu.infra.policy.retraining import DAY_SECONDS, Mode
 from prefect_tpu.infra.request import default_output
+from prefect_tpu.tasks import model_events
 from prefect_tpu.tasks.begin_candidate import begin_candidate
 from prefect_tpu.tasks.failing import failed, value_of
 
@@ -145,6 +146,7 @@ def _skipped(registry: Registry) -> State[Any]:
 
 
 def _said(registry: Registry, entry: Entry) -> dict[str, Any] | State[Any]:
+    model_events.tell(registry, entry)
     version, champion = entry.tried, registry.champion()
     said = {
         "model": registry.model,

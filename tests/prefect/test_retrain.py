@@ -90,6 +90,13 @@ def test_nights_of_a_model(server: Server, model: Retrainings) -> None:
     assert first["value"]["decision"] == "promoted" and model.champion() == 1
     assert first["value"]["metrics"]["loss"] == pytest.approx(0.25**2)
 
+    def told() -> list[dict[str, Any]]:
+        wanted = {"event": {"name": ["prefect-tpu.model.promoted"]}}
+        found: list[dict[str, Any]] = server.ask("/events/filter", filter=wanted)["events"]
+        return [event for event in found if event["payload"]["checkpoint"] == first["value"]["checkpoint"]]
+
+    assert [event["payload"]["champion"] for event in wait_for(told, "the event")] == [1]
+
     again = model.run()
     assert (again["name"], again["value"]["decision"]) == ("Skipped", "skipped")
     assert model.starts(1) == 1 and model.starts(2) == 0
