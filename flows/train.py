@@ -23,6 +23,7 @@ from prefect_tpu.infra.storage import open_storage
 from prefect_tpu.infra.summary import failing_traceback
 from prefect_tpu.tasks.cancellation import asks_to_stop
 from prefect_tpu.tasks.check_quota import check_quota
+from prefect_tpu.tasks.chip_limits import ChipLimits
 from prefect_tpu.tasks.collect_results import collect_results
 from prefect_tpu.tasks.failing import failed, value_of
 from prefect_tpu.tasks.launch_training import launch_training
@@ -119,7 +120,7 @@ def _carry_out(request: Request) -> dict[str, Any] | State[Any]:
     job = value_of(stage_data(request))
     value_of(check_quota(job, request.output))
     folder, report = job_folder(request.output, job.name), Reporter(get_run_logger())
-    with driving(job, folder, report, asks_to_stop(flow_run.id)) as driven:
+    with driving(job, folder, report, asks_to_stop(flow_run.id), permits=ChipLimits()) as driven:
         write_asked_by(open_storage(folder), AskedBy(flow_run=str(flow_run.id)))
         for number in _attempts(driven):
             with _slice(driven, number):

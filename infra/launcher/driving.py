@@ -24,6 +24,7 @@ from prefect_tpu.infra.launcher import history
 from prefect_tpu.infra.launcher.driver import JobDriver
 from prefect_tpu.infra.launcher.lease import Lease
 from prefect_tpu.infra.launcher.news import Listener, News, nobody
+from prefect_tpu.infra.launcher.permits import UNCOUNTED, Permits
 from prefect_tpu.infra.launcher.stop_question import AsksToStop, never_stops
 from prefect_tpu.infra.launcher.turn import turn, wait_for_turn
 from prefect_tpu.infra.storage import open_storage
@@ -107,13 +108,14 @@ def driving(
     asks_to_stop: AsksToStop = never_stops,
     *,
     goes_on: bool = True,
+    permits: Permits = UNCOUNTED,
 ) -> Iterator[Driving]:
     """Drive a job whose folder is `output`, once nobody else does.
 
     A job that has succeeded, or that another process brings to its end
     meanwhile, has its result at once and no attempt left. A failed or stopped
     one goes on with a fresh budget, and may have other settings than before;
-    without `goes_on` every end is the end, and a wish to stop is obeyed.
+    without `goes_on` every end is the end, and a wish to stop is obeyed. `permits` counts the chips that jobs have.
 
     Raises `Conflict` where a job of this name was asked for differently.
     """
@@ -123,7 +125,7 @@ def driving(
     with start_blocking_portal() as portal, _crew(portal) as tasks:
         driven = Driving(portal, listen)
         backend = open_backend(job.backend)
-        driver = JobDriver(job, storage, backend, driven.tell, asks_to_stop, tasks=tasks)
+        driver = JobDriver(job, storage, backend, driven.tell, asks_to_stop, tasks=tasks, permits=permits)
         with ExitStack() as last:  # in reverse order, each whatever becomes of the others
             last.callback(lease.give_up)
             driven._call(lambda: wait_for_turn(lease, driver, driven.tell, goes_on=goes_on))
