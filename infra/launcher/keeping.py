@@ -175,10 +175,11 @@ class Keeping:
     async def _take_again(self, chips: Chips) -> float:
         """What lives is not ended for want of a permit: it is told, and asked again."""
         self._has_lapsed = True
-        noted = await run_sync(read_permit, self._storage)
-        if noted is not None and noted != self._permit:  # of a driver that took over from this one
-            self._permit = noted
-            return 0.0
+        if self._permit is not None:
+            noted = await run_sync(read_permit, self._storage)
+            if noted is not None and noted != self._permit:  # of a driver that took over from this one
+                self._permit = noted
+                return 0.0
         answer = await self._permits.take(chips)
         if isinstance(answer, Permit):
             await self._have(answer)

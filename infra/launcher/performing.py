@@ -87,7 +87,11 @@ class Performer:
         """In a thread: a bucket takes its time, and the hosts are looked at meanwhile."""
         self._looked, self._has_changed = anyio.current_time(), False
         patience = OUTAGE_SECONDS if self._written else 0.0
-        self._written = await outlast(lambda: run_sync(self._reader.look), patience)
+        try:
+            self._written = await outlast(lambda: run_sync(self._reader.look), patience)
+        except BaseException:  # cut short: what was seen before is no newer for it
+            self._looked = -math.inf
+            raise
         self.slice.offers.rehearsed = refused(self.job, self._written.notes, self._written.obeyed)
         self.slice.chips.is_noted = self._written.has_permit
         return self._written

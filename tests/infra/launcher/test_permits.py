@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from prefect_tpu.infra import layout
-from prefect_tpu.infra.errors import ContractError
+from prefect_tpu.infra.contract import ContractError
 from prefect_tpu.infra.job import SliceJob
 from prefect_tpu.infra.launcher.permits import (
     UNCOUNTED,
