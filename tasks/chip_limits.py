@@ -13,6 +13,7 @@ from uuid import UUID
 import anyio
 import httpx
 from prefect.client.orchestration import PrefectClient, get_client
+from prefect.client.schemas.responses import GlobalConcurrencyLimitResponse
 from prefect.exceptions import ObjectNotFound
 
 from prefect_tpu.infra.backends.base import Refused
@@ -86,29 +87,34 @@ class ChipLimits:
             return  # it lapses
 
     async def _take(self, client: PrefectClient, name: str, chips: Chips) -> Permit | Waiting | Refused | None:
+        limit = await self._find(client, name)
+        if limit is None:
+            return None
+        if chips.count > limit.limit:
+            return _never(name, limit.limit, chips)
+        if limit.active_slots + chips.count <= limit.limit:
+            try:
+                got = await client.increment_concurrency_slots_with_lease(
+                    [name], chips.count, "concurrency", FIRST_LEASE_SECONDS
+                )
+                return Permit(lease=str(got.json()["lease_id"]), chips=chips)
+            except httpx.HTTPStatusError as exc:
+                if exc.response.status_code not in (_TOO_FEW, _TOO_MANY):
+                    raise
+                limit = await self._find(client, name) or limit  # others came first since it was read
+        return self._deny(name, chips, too_few(name, limit.limit, limit.active_slots, chips.count))
+
+    async def _find(self, client: PrefectClient, name: str) -> GlobalConcurrencyLimitResponse | None:
+        """The limit, where there is one that counts."""
         try:
             limit = await client.read_global_concurrency_limit_by_name(name)
         except ObjectNotFound:
-            return self._has_none(name)
-        if not limit.active:
-            return self._has_none(name)
+            limit = None
+        if limit is None or not limit.active:
+            self._absent[name] = self._clock()
+            return None
         self._absent.pop(name, None)
-        if chips.count > limit.limit:
-            return _never(name, limit.limit, chips)
-        if limit.active_slots + chips.count > limit.limit:
-            return self._deny(name, chips, too_few(name, limit.limit, limit.active_slots, chips.count))
-        try:
-            got = await client.increment_concurrency_slots_with_lease(
-                [name], chips.count, "concurrency", FIRST_LEASE_SECONDS
-            )
-        except httpx.HTTPStatusError as exc:
-            if exc.response.status_code not in (_TOO_FEW, _TOO_MANY):
-                raise
-            return self._deny(name, chips, too_few(name, limit.limit, None, chips.count))  # since it was read
-        return Permit(lease=str(got.json()["lease_id"]), chips=chips)
-
-    def _has_none(self, name: str) -> None:
-        self._absent[name] = self._clock()
+        return limit
 
     def _deny(self, name: str, chips: Chips, answer: Waiting) -> Waiting:
         self._denied[name] = self._clock(), chips.count, answer
@@ -120,9 +126,9 @@ def limit_name(kind: str) -> str:
     return f"chips-{kind}"
 
 
-def too_few(name: str, limit: int, taken: int | None, wanted: int) -> Waiting:
-    """That others have so many that too few are left. taken: None where others came first since it was read."""
-    free = "too few" if taken is None else max(0, limit - taken)
+def too_few(name: str, limit: int, taken: int, wanted: int) -> Waiting:
+    """That others have so many that too few are left."""
+    free = max(0, limit - taken)
     reason = f"concurrency limit {name!r} has {free} of its {limit} chips free, and {wanted} are needed"
     return Waiting(reason=reason, is_dry=True, kind=FailureKind.NO_QUOTA, what=WaitFor.QUOTA)
 
