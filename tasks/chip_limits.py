@@ -48,17 +48,17 @@ class ChipLimits:
         self.renew_seconds = renew_seconds
         self._client, self._clock = client, clock
         self._absent: dict[str, float] = {}  # names of limits, and when the server last had none
-        self._denied: dict[str, tuple[float, int, Waiting]] = {}  # names, when, how many were too many, and the answer
+        self._full: dict[str, tuple[float, int, int]] = {}  # names, when too few were free, how many there are, and had
 
     async def take(self, chips: Chips) -> Permit | Waiting | Refused | None:
         """As `Permits` says. A server that is away is waited for, unless it had no such limit when it was there."""
         name = limit_name(chips.kind)
         if name in self._absent and self._clock() - self._absent[name] < ABSENT_SECONDS:
             return None
-        if name in self._denied:
-            moment, count, said = self._denied[name]
-            if chips.count >= count and self._clock() - moment < DENIED_SECONDS:
-                return said
+        if name in self._full:
+            moment, limit, taken = self._full[name]
+            if self._clock() - moment < DENIED_SECONDS and limit - taken < chips.count <= limit:
+                return too_few(name, limit, taken, chips.count)
         try:
             with anyio.fail_after(ANSWER_SECONDS):
                 async with self._client() as client:
@@ -78,7 +78,7 @@ class ChipLimits:
         return Standing.KEPT
 
     async def give_back(self, permit: Permit) -> None:
-        self._denied.pop(limit_name(permit.chips.kind), None)
+        self._full.pop(limit_name(permit.chips.kind), None)
         try:
             with anyio.fail_after(ANSWER_SECONDS):
                 async with self._client() as client:
@@ -102,7 +102,8 @@ class ChipLimits:
                 if exc.response.status_code not in (_TOO_FEW, _TOO_MANY):
                     raise
                 limit = await self._find(client, name) or limit  # others came first since it was read
-        return self._deny(name, chips, too_few(name, limit.limit, limit.active_slots, chips.count))
+        self._full[name] = self._clock(), limit.limit, limit.active_slots
+        return too_few(name, limit.limit, limit.active_slots, chips.count)
 
     async def _find(self, client: PrefectClient, name: str) -> GlobalConcurrencyLimitResponse | None:
         """The limit, where there is one that counts."""
@@ -115,10 +116,6 @@ class ChipLimits:
             return None
         self._absent.pop(name, None)
         return limit
-
-    def _deny(self, name: str, chips: Chips, answer: Waiting) -> Waiting:
-        self._denied[name] = self._clock(), chips.count, answer
-        return answer
 
 
 def limit_name(kind: str) -> str:

@@ -14,7 +14,7 @@ from anyio.to_thread import run_sync
 
 from prefect_tpu.infra import layout
 from prefect_tpu.infra.backends.base import Refused
-from prefect_tpu.infra.errors import PrefectTpuError
+from prefect_tpu.infra.errors import FailureKind, PrefectTpuError
 from prefect_tpu.infra.job import SliceJob
 from prefect_tpu.infra.launcher import history
 from prefect_tpu.infra.launcher.news import Announcer
@@ -53,8 +53,8 @@ class Keeping:
 
     @property
     def is_any(self) -> bool:
-        """Whether the job has a permit, or an earlier driver has left one."""
-        return self._permit is not None or self.is_noted
+        """Whether the job has a permit, asks for one beside an attempt, or an earlier driver has left one."""
+        return self._permit is not None or self._over is not None or self.is_noted
 
     def is_another_kind(self, one: Offer, other: Offer) -> bool:
         """Whether the chips of two offers are counted apart."""
@@ -102,7 +102,7 @@ class Keeping:
         match await self._permits.renew(permit):
             case Standing.UNKNOWN:
                 reason = f"whether the job still has its {permit.chips} nobody answers now; asked again"
-                return Waiting(reason=reason, what=WaitFor.QUOTA)
+                return Waiting(reason=reason, kind=FailureKind.NO_QUOTA, what=WaitFor.QUOTA)
             case Standing.LAPSED:
                 await self._drop()
             case Standing.KEPT:

@@ -261,6 +261,18 @@ def test_where_it_cannot_be_taken_again_that_is_told_and_the_training_goes_on(sc
     assert scene.counted.taken == {"others": V6E} and read_permit(scene.storage) is None
 
 
+def test_what_is_not_counted_as_its_own_is_not_asked_for_once_the_attempt_has_ended(scene: Scene) -> None:
+    def lose() -> None:
+        scene.counted.taken.clear()
+        scene.counted.taken["others"] = V6E
+
+    told, free = "are not counted as its own", scene.counted.taken.clear
+    ended = scene.drive([taken(1)], [done(2)], when={"have met": lose, told: scene.let_end, "waiting": free})
+    assert ended is not None and [attempt.outcome for attempt in ended.attempts] == ["preempted", "succeeded"]
+    waits = next(index for index, text in enumerate(scene.said) if "waiting" in text)
+    assert not any(told in text for text in scene.said[waits:]) and not scene.counted.taken
+
+
 def test_before_a_slice_is_had_an_answer_is_waited_for(scene: Scene) -> None:
     scene.counted.is_away = True
     ended = scene.drive([done(1)], when={"nobody answers": lambda: setattr(scene.counted, "is_away", False)})
