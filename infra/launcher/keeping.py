@@ -47,9 +47,7 @@ class Keeping:
         self._permit: Permit | None = None
         self._has_lapsed = False
         self._lock = anyio.Lock()  # between what is asked for and what is renewed beside it
-        self._over: anyio.Event | None = (
-            None  # of what renews beside it: set when it is to end; None where nothing does
-        )
+        self._over: anyio.Event | None = None  # set to end what renews beside it; None where nothing does
 
     @property
     def is_any(self) -> bool:
