@@ -60,6 +60,7 @@ def sweep(
     timing: Timing = Timing(),  # noqa: B008 -- frozen by use: the form shows its fields
     backend: str = "",
     slices: int = 1,
+    start_from: str = "",
     image: str = "",
     cluster: str = "",
     pods: Pods = Pods(),  # noqa: B008
@@ -97,6 +98,7 @@ def sweep(
         timing: How long the launcher waits.
         backend: Where hosts run, as of the flow `train`.
         slices: How many slices of the accelerator each trial spans.
+        start_from: Folder of another job whose newest checkpoint each trial starts with, or the place of one.
         image: What the container of each host runs: it has Python and the program's packages.
         cluster: The name `block:NAME` of a saved one, a kubeconfig context, or `gke://project/location/cluster`. Empty:
             the one this runs in, or that `kubectl` uses.
@@ -136,6 +138,7 @@ def sweep(
                 "drills": drills,
                 "timing": timing.model_dump(),
                 "backend": backend,
+                **({"start_from": start_from} if start_from else {}),
                 "image": image,
                 "cluster": cluster,
                 "pods": of_pods,

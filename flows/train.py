@@ -24,6 +24,7 @@ from prefect_tpu.infra.summary import failing_traceback
 from prefect_tpu.tasks.belonging import related_here
 from prefect_tpu.tasks.cancellation import asks_to_stop, own_runs
 from prefect_tpu.tasks.check_quota import check_quota
+from prefect_tpu.tasks.chip_limits import ChipLimits
 from prefect_tpu.tasks.collect_results import collect_results
 from prefect_tpu.tasks.failing import failed, value_of
 from prefect_tpu.tasks.launch_training import launch_training
@@ -125,7 +126,7 @@ def _carry_out(request: Request) -> dict[str, Any] | State[Any]:
     folder, report = job_folder(request.output, job.name), Reporter(get_run_logger())
     events = SliceEvents(job.name, folder, related_here())
     _check_quota(job, request.output, events)
-    with driving(job, folder, report, asks_to_stop(*own_runs()), witness=events.hear) as driven:
+    with driving(job, folder, report, asks_to_stop(*own_runs()), witness=events.hear, permits=ChipLimits()) as driven:
         write_asked_by(open_storage(folder), AskedBy(flow_run=str(flow_run.id)))
         for number in _attempts(driven):
             with _slice(driven, number):

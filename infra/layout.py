@@ -32,6 +32,7 @@ SECRETS = "secrets.json"  # there too: variables of its hosts that are written n
 SECRET_KEPT = "run_secret.json"  # a Secret of the job may be in its cluster; removed after it
 ORPHANED = "orphaned.json"  # the flow run whose process was gone before its job's end; whoever drives the job tells it
 WAITING = "waiting.json"  # what it waits for; replaced while it lasts, removed when it ends
+PERMIT = "permit.json"  # which chips it may have, where somebody counts them; removed when they are given back
 ATTEMPTS = "attempts"
 CHECKPOINTS = "checkpoints"
 REGIONS = "regions"

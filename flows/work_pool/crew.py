@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 import anyio
@@ -12,6 +12,7 @@ from prefect.client.orchestration import PrefectClient
 from prefect.client.schemas.objects import WorkPool
 
 from prefect_tpu.infra.launcher.fleet import Fleet
+from prefect_tpu.tasks.chip_limits import ChipLimits
 
 if TYPE_CHECKING:
     from prefect_tpu.flows.work_pool.reconciler import Reconciler
@@ -69,7 +70,8 @@ class Crew:
 async def at_work(client: PrefectClient, name: str, find_pool: Callable[[], WorkPool | None]) -> AsyncIterator[Crew]:
     """A crew that works as long as the block runs; then it lets go of all jobs, whose hosts run on."""
     async with anyio.create_task_group() as tasks:
-        crew = Crew(client, name, find_pool, Fleet(tasks))
+        limits = ChipLimits(lambda: nullcontext(client))
+        crew = Crew(client, name, find_pool, Fleet(tasks, permits=limits))
         reconciling = anyio.CancelScope()
         tasks.start_soon(_reconcile, crew, reconciling)
         try:

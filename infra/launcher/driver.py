@@ -29,6 +29,7 @@ from prefect_tpu.infra.launcher.actions import (
 from prefect_tpu.infra.launcher.handed_back import HandedBack, handed_back
 from prefect_tpu.infra.launcher.news import Announcer, Listener, nobody
 from prefect_tpu.infra.launcher.performing import Performer
+from prefect_tpu.infra.launcher.permits import UNCOUNTED, Permits
 from prefect_tpu.infra.launcher.stop_question import AsksToStop, StopQuestion, never_stops
 from prefect_tpu.infra.state import JobEvent, JobState
 from prefect_tpu.infra.storage import Storage
@@ -46,10 +47,11 @@ class JobDriver:
         asks_to_stop: AsksToStop = never_stops,
         *,
         tasks: TaskGroup,
+        permits: Permits = UNCOUNTED,
     ) -> None:
         self.job, self.storage, self._backend = job, storage, backend
         self._tell = Announcer(job.name, listen)
-        self._hands = Performer(job, storage, backend, self._tell, tasks)
+        self._hands = Performer(job, storage, backend, self._tell, tasks, permits)
         self._stop_question = StopQuestion(asks_to_stop, tasks)
         self._wrote_stop = False
         self.successor: str | None = None  # who drives the job now, where this process had to give way
@@ -91,11 +93,13 @@ class JobDriver:
         """Give the slice back, unless the next attempt begins on it at once; the reason where it is kept."""
         held = self._hands.slice.held
         if held is None:
+            await self._hands.give_chips_back()
             return None
         action = await self._hands.next()
         if isinstance(action, Submit) and not self._hands.is_leaving and not held.serves_once:
             return f"attempt {action.number} goes on on it"
         await self._hands.slice.let_go()
+        await self._hands.give_chips_back()
         return None
 
     async def leave(self) -> None:
@@ -141,6 +145,8 @@ class JobDriver:
     async def let_go(self) -> None:
         """Give back what is still held or asked for; nothing is touched while its hosts live, or that is another's."""
         await self._hands.slice.give_up(is_ours=self.successor is None)
+        if self.successor is None:
+            await self._hands.give_chips_back()
 
     async def handed_back(self) -> HandedBack | None:
         """What somebody else is to know before the next attempt; None where none is due after a failed one."""

@@ -24,6 +24,7 @@ from prefect_tpu.infra.launcher import history
 from prefect_tpu.infra.launcher.driver import JobDriver
 from prefect_tpu.infra.launcher.lease import Lease
 from prefect_tpu.infra.launcher.news import Listener, News, nobody
+from prefect_tpu.infra.launcher.permits import UNCOUNTED, Permits
 from prefect_tpu.infra.launcher.stop_question import AsksToStop, never_stops
 from prefect_tpu.infra.launcher.turn import turn, wait_for_turn
 from prefect_tpu.infra.storage import open_storage
@@ -110,6 +111,7 @@ def driving(
     *,
     goes_on: bool = True,
     witness: Listener = nobody,
+    permits: Permits = UNCOUNTED,
 ) -> Iterator[Driving]:
     """Drive a job whose folder is `output`, once nobody else does.
 
@@ -118,6 +120,7 @@ def driving(
     one goes on with a fresh budget, and may have other settings than before;
     without `goes_on` every end is the end, and a wish to stop is obeyed.
     `witness` hears all news, also while somebody else listens; it must not raise.
+    `permits` counts the chips that jobs have.
 
     Raises `Conflict` where a job of this name was asked for differently.
     """
@@ -127,7 +130,7 @@ def driving(
     with start_blocking_portal() as portal, _crew(portal) as tasks:
         driven = Driving(portal, listen, witness)
         backend = open_backend(job.backend)
-        driver = JobDriver(job, storage, backend, driven.tell, asks_to_stop, tasks=tasks)
+        driver = JobDriver(job, storage, backend, driven.tell, asks_to_stop, tasks=tasks, permits=permits)
         with ExitStack() as last:  # in reverse order, each whatever becomes of the others
             last.callback(lease.give_up)
             driven._call(lambda: wait_for_turn(lease, driver, driven.tell, goes_on=goes_on))

@@ -29,6 +29,7 @@ from prefect_tpu.infra.launcher.handed_back import HandedBack
 from prefect_tpu.infra.launcher.heartbeat import Heartbeat, Heartbeats, Others
 from prefect_tpu.infra.launcher.lease import Driver, Lease, output_of
 from prefect_tpu.infra.launcher.news import Listener, nobody
+from prefect_tpu.infra.launcher.permits import UNCOUNTED, Permits
 from prefect_tpu.infra.launcher.turn import FOLLOW_SECONDS, turn, wait_for_turn
 from prefect_tpu.infra.storage import Storage, open_storage
 
@@ -102,6 +103,7 @@ class Fleet:
         tasks: what the drives run in. None of them ever raises into it.
         clock: seconds, by which leases of others are seen to lapse.
         backends: a backend's name → the backend.
+        permits: who counts the chips that jobs have.
     """
 
     def __init__(
@@ -109,8 +111,9 @@ class Fleet:
         tasks: TaskGroup,
         clock: Callable[[], float] = time.monotonic,
         backends: Callable[[str], Backend] = open_backend,
+        permits: Permits = UNCOUNTED,
     ) -> None:
-        self._tasks, self._clock, self._backends = tasks, clock, backends
+        self._tasks, self._clock, self._backends, self._permits = tasks, clock, backends, permits
         self._opened: dict[str, Backend] = {}
         self._drives: dict[str, Drive] = {}
         self._has_left = False
@@ -200,7 +203,7 @@ class Fleet:
         await self._claims.release(drive.folder)
         async with self._heartbeat(job, storage) as heartbeat, anyio.create_task_group() as crew:
             lease = Lease(storage, self._clock, None if heartbeat is None else heartbeat.name)
-            driver = JobDriver(job, storage, self._backend(job), drive.listen, tasks=crew)
+            driver = JobDriver(job, storage, self._backend(job), drive.listen, tasks=crew, permits=self._permits)
             drive._driver = driver
             try:
                 rest = partial(self._rest, drive, driver, storage)

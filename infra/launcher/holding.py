@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import replace
 
 import anyio
 
@@ -12,6 +13,7 @@ from prefect_tpu.infra.errors import PlatformError, RefusedForGood, UsageError
 from prefect_tpu.infra.job import SliceJob
 from prefect_tpu.infra.launcher import rehearsed
 from prefect_tpu.infra.launcher.actions import Action, Provision, Submit
+from prefect_tpu.infra.launcher.keeping import Keeping
 from prefect_tpu.infra.launcher.news import Announcer
 from prefect_tpu.infra.launcher.offers import Offers
 from prefect_tpu.infra.launcher.view import Live, View
@@ -25,13 +27,14 @@ REST_LOOKS = 30  # a minute, where a cluster is looked at
 
 
 class Holding:
-    """The slice of one driver, or none, and the offers it may choose from."""
+    """The slice of one driver, or none, the offers it may choose from, and the chips that it may have."""
 
-    def __init__(self, job: SliceJob, storage: Storage, backend: Backend, tell: Announcer) -> None:
+    def __init__(self, job: SliceJob, storage: Storage, backend: Backend, tell: Announcer, keeping: Keeping) -> None:
         self.offers = Offers(job, anyio.current_time, REST_LOOKS * backend.look_seconds)
         self.held: Held | None = None
         self.is_asking = False  # for a slice that no attempt was planned for
         self.waiting = WaitNote(storage, tell)
+        self.chips = keeping
         self._job, self._storage, self._backend, self._tell = job, storage, backend, tell
 
     @property
@@ -63,13 +66,21 @@ class Holding:
 
     async def seek(self, attempt: Attempt, offer: Offer) -> Held | Waiting | Refused:
         """Ask for a slice of this offer; it is held from now on where there is one."""
-        answer = await self._ask(attempt, offer)
+        answer = await self._lacking_chips(offer) or await self._ask(attempt, offer)
         if isinstance(answer, Held):
             self.is_asking = False
             await self.waiting.settle(ended=True)
             self.held = answer
             self.offers.got()
         return answer
+
+    async def _lacking_chips(self, offer: Offer) -> Waiting | Refused | None:
+        """Why no slice may be sought; offers whose chips are counted apart have their turn where too few are free."""
+        answer = None if self.held is not None else await self.chips.obtain(offer)
+        if not isinstance(answer, Waiting):
+            return answer
+        is_apart = any(self.chips.is_another_kind(offer, o) for o in self.offers.all if o not in self.offers.refused)
+        return replace(answer, is_dry=answer.is_dry and is_apart)
 
     async def _ask(self, attempt: Attempt, offer: Offer) -> Held | Waiting | Refused:
         """Where one cluster of several is not there, or is away, the others are asked meanwhile."""
@@ -85,7 +96,9 @@ class Holding:
             return Waiting(reason=str(exc), is_dry=True)
 
     async def go_without(self, number: int, offer: Offer, answer: Waiting | Refused) -> None:
-        """No slice of this offer: never, or not yet."""
+        """No slice of this offer: never, or not yet. Others may have its chips unless the slice is on its way."""
+        if self.held is None and (isinstance(answer, Refused) or answer.is_dry):
+            await self.chips.give_back()
         if isinstance(answer, Refused):
             self.offers.refuse(offer, answer.reason, is_barred=answer.is_barred)
             self._say_refused(number, offer)

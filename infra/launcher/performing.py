@@ -36,8 +36,10 @@ from prefect_tpu.infra.launcher.actions import (
 from prefect_tpu.infra.launcher.ending import Ending
 from prefect_tpu.infra.launcher.following import Following, follow, look
 from prefect_tpu.infra.launcher.holding import LOOK_SECONDS, Holding
+from prefect_tpu.infra.launcher.keeping import Keeping
 from prefect_tpu.infra.launcher.ledger import Ledger
 from prefect_tpu.infra.launcher.news import Announcer
+from prefect_tpu.infra.launcher.permits import Permits
 from prefect_tpu.infra.launcher.rehearsed import refused
 from prefect_tpu.infra.launcher.step import step
 from prefect_tpu.infra.launcher.view import Live, View
@@ -60,9 +62,11 @@ class Performer:
     is_leaving: the driver must go, so whatever is followed from now on is told to leave too.
     """
 
-    def __init__(self, job: SliceJob, storage: Storage, backend: Backend, tell: Announcer, tasks: TaskGroup) -> None:
+    def __init__(
+        self, job: SliceJob, storage: Storage, backend: Backend, tell: Announcer, tasks: TaskGroup, permits: Permits
+    ) -> None:
         self.job, self.storage, self._backend, self._tell, self._tasks = job, storage, backend, tell, tasks
-        self.slice = Holding(job, storage, backend, tell)
+        self.slice = Holding(job, storage, backend, tell, Keeping(job, storage, permits, tell, tasks))
         self.following: Following | None = None
         self.is_leaving = False
         self._ledger = Ledger(storage)
@@ -85,8 +89,13 @@ class Performer:
         """In a thread: a bucket takes its time, and the hosts are looked at meanwhile."""
         self._looked, self._has_changed = anyio.current_time(), False
         patience = OUTAGE_SECONDS if self._written else 0.0
-        self._written = await outlast(lambda: run_sync(self._reader.look), patience)
+        try:
+            self._written = await outlast(lambda: run_sync(self._reader.look), patience)
+        except BaseException:  # cut short: what was seen before is no newer for it
+            self._looked = -math.inf
+            raise
         self.slice.offers.rehearsed = refused(self.job, self._written.notes, self._written.obeyed)
+        self.slice.chips.is_noted = self._written.has_permit
         return self._written
 
     async def look_again(self) -> Written:
@@ -146,6 +155,11 @@ class Performer:
         else:
             self.following.let_alone()
             self.following = None
+
+    async def give_chips_back(self) -> None:
+        """Where neither a slice is held nor an attempt lives."""
+        if self.slice.chips.is_any and self.slice.held is None and await self.live() is None:
+            await self.slice.chips.give_back()
 
     async def end(self) -> None:
         """End whatever lives of the attempt that is followed, and write nothing of it."""
@@ -231,6 +245,7 @@ class Performer:
         is_unwanted = await run_sync(history.is_stop_asked, self.storage)  # then what has not begun never does
         handle = self._backend.attach(plan) if is_unwanted else await self._backend.submit(plan, self.slice.held)
         self.following = await follow(self._backend, handle, self._saw, self._tasks, age)
+        self.slice.chips.claim(offer_of(plan))
         self._tasks.start_soon(self._tidy, plan, self.following)
         self._next_prune = anyio.current_time() + PRUNE_SECONDS
         if self.is_leaving:  # since before there was anybody to tell

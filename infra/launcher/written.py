@@ -24,6 +24,7 @@ class Written:
 
     is_there: the job is; not once somebody has deleted its folder, or moved it away.
     is_waiting: its driver has written down what it waits for.
+    has_permit: its driver has noted which chips it may have.
     numbers: of all attempts ever, lowest first.
     newest: the plan of the last of them; None before the first.
     outcomes: of those that have ended, by number.
@@ -35,6 +36,7 @@ class Written:
     is_stop_asked: bool
     has_result: bool
     is_waiting: bool
+    has_permit: bool
     numbers: tuple[int, ...]
     newest: HostPlan | None
     outcomes: Mapping[int, AttemptSummary]
@@ -85,6 +87,7 @@ class Reader:
             is_stop_asked=layout.STOP in top,
             has_result=layout.RESULT in top,
             is_waiting=layout.WAITING in top,
+            has_permit=layout.PERMIT in top,
             numbers=tuple(numbers),
             newest=self._plans[numbers[-1]] if numbers else None,
             outcomes=dict(self._outcomes),

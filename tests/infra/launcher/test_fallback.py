@@ -17,7 +17,9 @@ from prefect_tpu.infra.job import JobResult, SliceJob
 from prefect_tpu.infra.launcher import history
 from prefect_tpu.infra.launcher.driver import JobDriver
 from prefect_tpu.infra.launcher.holding import Holding
+from prefect_tpu.infra.launcher.keeping import Keeping
 from prefect_tpu.infra.launcher.news import Announcer, News
+from prefect_tpu.infra.launcher.permits import UNCOUNTED
 from prefect_tpu.infra.launcher.waiting import read_waiting
 from prefect_tpu.infra.pods import PodSettings
 from prefect_tpu.infra.state import HostObservation, HostPhase, Observation, Waiting
@@ -123,10 +125,11 @@ def test_while_all_of_them_rest_it_is_said_what_each_has_answered(
     storage = open_storage(f"{bucket}/jobs/{job.name}")
 
     async def rest() -> None:
-        holding = Holding(job, storage, Quick({}, {}), tell)
-        for offer in holding.offers.all:
-            holding.offers.wait_for(offer, DRY)
-        await holding.rest(1, 0.0)
+        async with anyio.create_task_group() as tasks:
+            holding = Holding(job, storage, Quick({}, {}), tell, Keeping(job, storage, UNCOUNTED, tell, tasks))
+            for offer in holding.offers.all:
+                holding.offers.wait_for(offer, DRY)
+            await holding.rest(1, 0.0)
 
     anyio.run(rest)
     answers = f"v6e-16 in {HERE}: GCE_STOCKOUT; v6e-16 in {THERE}: GCE_STOCKOUT"

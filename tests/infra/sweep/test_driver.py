@@ -11,7 +11,7 @@ import pytest
 
 sys.path.append(str(Path(__file__).parent))  # tests are no package; this module is for this folder
 
-from world import Death, Died, MortalStorage, World  # noqa: E402
+from sweep_world import Death, Died, MortalStorage, World  # noqa: E402
 
 from prefect_tpu.infra.errors import PlatformError, SweepFailed, UsageError
 from prefect_tpu.infra.launcher import history
