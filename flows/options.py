@@ -82,6 +82,7 @@ class SweepOptions(TypedDict, total=False):
     stall_timeout: float | None
     backend: str
     slices: int
+    start_from: str
     image: str
     cluster: str
     pods: Pods | Mapping[str, Any]
