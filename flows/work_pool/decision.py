@@ -19,7 +19,7 @@ from prefect_tpu.infra.state import JobState
 SUBMISSION_SECONDS = 45.0  # a worker that took a run has written its job or put it back by then, or was killed
 UPLOAD_SECONDS = 600.0  # whoever submits a run without a deployment uploads its code meanwhile
 CANCEL_SECONDS = 10.0  # the engine ends a run that is cancelled itself, in four seconds, and its hooks run
-FINAL_SECONDS = 30.0  # a program whose run has its end leaves by itself
+FINAL_SECONDS = 60.0  # a program whose run has its end leaves by itself
 OTHERS_SECONDS = 120.0  # whoever else drives its job has seen to that by then, or looks at no runs
 FOLDER_SECONDS = 60.0  # a job's folder that is not there for so long is gone
 MOST_RESUBMISSIONS = 10  # ten minutes of workers that die; what kills each worker that takes it must end some day

@@ -146,7 +146,7 @@ def test_all_that_can_be_made_is_and_the_rest_says_what_it_needs(server: Server,
 
 def test_each_is_there_once_however_often_it_is_installed(server: Server, place: Place, installed: str) -> None:
     assert all(f"Installed automation '{name}'." in installed for name in NAMES)
-    again = shell(server, "install cancel-on-stall") + shell(server, "install", "pause-without-quota", "--pool", POOL)
+    again = shell(server, "install cancel-on-stall", f"install pause-without-quota --pool {POOL}")
     assert again.count("is up to date already") == 2
     assert sorted(NAMES) == names(server)
 

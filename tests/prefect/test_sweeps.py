@@ -41,7 +41,7 @@ def test_six_trials_on_two_chips_find_the_best_and_show_it(
     for trial in found["trials"]:
         assert trial["value"] == pytest.approx((trial["params"]["x"] - 3) ** 2)
         assert sweep.lives_of(trial["number"]) == ["began", "left"]
-    assert sweep.most_held() == 2 and sweep.most_living() == 2 and sweep.held() == {}
+    assert sweep.most_held() == 2 and sweep.most_living() <= 2 and sweep.held() == {}
     assert_is_seen(server, sweep)
     stored = json.loads((Path(sweep.storage.url) / layout.RESULT).read_text())
     assert {name: stored[name] for name in found} == found
