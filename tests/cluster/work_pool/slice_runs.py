@@ -15,11 +15,13 @@ from prefect_tpu.infra.job import name_from_run
 from prefect_tpu.infra.launcher import history
 from prefect_tpu.infra.storage import Storage, open_storage
 
-PATIENCE = 600.0  # a busy machine takes long, and a run may be started several times
+PATIENCE = 1200.0  # a busy machine takes long, and whoever submits a run may be killed several times before it has
 PAUSE = 1.0  # between two looks: many look at once, and each costs the server some of the machine
 FINAL = {"COMPLETED", "FAILED", "CANCELLED", "CRASHED"}
 INDEX = "batch.kubernetes.io/job-completion-index"
 OWNER = "prefect-tpu/job"
+ENDINGS = ("outcome.json", "verdict.json", "record.json", "log", "started.json", "progress.json")
+LAST_BYTES = 1_500
 Object = dict[str, Any]
 
 
@@ -139,7 +141,10 @@ class SliceRun:
     def wait_until_up(self, attempt: int, hosts: int) -> None:
         """Until its work has begun on all hosts of an attempt."""
         marks = [self.place / f"up-{attempt}-{host}" for host in range(hosts)]
-        wait_for(lambda: all(mark.exists() for mark in marks), f"the work of attempt {attempt} of {self}", PATIENCE)
+        try:
+            wait_for(lambda: all(mark.exists() for mark in marks), f"the work of attempt {attempt} of {self}", PATIENCE)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.told()}") from error
 
     def let_go_on(self) -> None:
         """Whoever waits goes on, now and later."""
@@ -150,6 +155,14 @@ class SliceRun:
         """How often its flow has noted this."""
         path = self.place / word
         return len(path.read_text().splitlines()) if path.exists() else 0
+
+    def told(self) -> str:
+        """For whoever wonders: its states, its attempts' ends, its hosts' last words, its signs."""
+        states = [f"{one['timestamp']} {one['name']}: {one['message'] or ''}" for one in self.history()]
+        names = [name for name in self.folder.list("attempts") if name.endswith(ENDINGS)]
+        words = [f"{name}: {(self.folder.get(name) or b'')[-LAST_BYTES:].decode(errors='replace')}" for name in names]
+        signs = sorted(path.name for path in self.place.iterdir()) if self.place.exists() else []
+        return "\n".join([*states, *words, f"signs: {signs}"])
 
     def __str__(self) -> str:
         return f"flow run {self.id} (job {self.job})"
