@@ -123,7 +123,7 @@ def _measured(asked: Asked, candidate: Candidate, version: int, place: str) -> d
         start_from=place,
         **{key: value for key, value in asked.options.items() if key not in ("drills", "fallback_accelerators")},
     )
-    return judging.numbers_of(result.value, asked.rule, name)
+    return judging.numbers_of(result, asked.rule)
 
 
 def _job(flow_run_name: str, **parameters: Any) -> JobResult:

@@ -10,7 +10,8 @@ from typing import Any
 
 from prefect_tpu.infra import layout, start_points
 from prefect_tpu.infra.errors import UsageError
-from prefect_tpu.infra.launcher import history
+from prefect_tpu.infra.job import JobResult
+from prefect_tpu.infra.launcher import history, values
 from prefect_tpu.infra.models.beginning import unchanged
 from prefect_tpu.infra.models.records import Became, Candidate, Entry, Version
 from prefect_tpu.infra.models.registry import Standing
@@ -87,20 +88,31 @@ def version_of(candidate: Candidate, output: str, rule: Rule, measured: Mapping[
     )
 
 
-def numbers_of(value: object, rule: Rule, job: str) -> dict[str, float]:
-    """What a judge returned. Raises `UsageError` where the number that counts is not in it."""
+def numbers_of(result: JobResult, rule: Rule) -> dict[str, float]:
+    """What a judge returned, numbers of NumPy and JAX too.
+
+    Raises `UsageError` where the number that counts is not in it.
+    """
+    value = values.load(open_storage(result.output), result.attempts[-1].number)
     found = value if isinstance(value, Mapping) else {}
-    numbers = {
-        str(name): float(number)
-        for name, number in found.items()
-        if isinstance(number, int | float) and not isinstance(number, bool)
-    }
+    numbers = {str(name): number for name, one in found.items() if (number := _number(one)) is not None}
     if rule.metric not in numbers:
         raise UsageError(
-            f"{rule.program} measured no {rule.metric!r} (job {job!r} returned {value!r}): let it return a dictionary"
-            f" such as {{{rule.metric!r}: 0.1}}, or name another metric. The candidate stays as it is until then."
+            f"{rule.program} measured no {rule.metric!r} (job {result.job!r} returned {value!r}): let it return a"
+            f" dictionary such as {{{rule.metric!r}: 0.1}}, or name another metric. The candidate stays as it is until"
+            " then."
         )
     return numbers
+
+
+def _number(value: object) -> float | None:
+    """None of what is none, such as text that reads like one."""
+    if isinstance(value, str | bytes | bool) or not hasattr(value, "__float__"):
+        return None
+    try:
+        return float(value)
+    except (TypeError, ValueError):  # an array of several
+        return None
 
 
 def verdict(

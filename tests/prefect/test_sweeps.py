@@ -70,8 +70,8 @@ def test_a_bad_trial_is_stopped_early(
     server: Server, orchestrators: Orchestrators, new_sweep: Callable[..., Sweep]
 ) -> None:
     sweep = new_sweep("pruned", slices=3)
-    space = {"x": {"low": 0.0, "high": 100.0}, "steps": [10, 100_000]}
-    good = [{"params": {"x": 3.0 + index / 10, "steps": 10}} for index in range(5)]
+    space = {"x": {"low": 0.0, "high": 100.0}, "steps": [100, 100_000]}
+    good = [{"params": {"x": 3.0 + index / 10, "steps": 100}} for index in range(5)]
     bad = {"params": {"x": 100.0, "steps": 100_000}, "priority": -1}
     found = orchestrators.start(
         sweep, sweep=True, program=PROGRAM, space=space, trials=6, chips=3, first=[bad, *good],
