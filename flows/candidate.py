@@ -55,9 +55,8 @@ def bring_to_its_end(registry: Registry, asked: Asked, candidate: Candidate) -> 
     if (given_up := _train(registry, asked, candidate)) is not None:
         return given_up
     place = judging.place_of(asked.wish.output, candidate.job)
-    version = judging.version_of(
-        candidate, asked.wish.output, asked.rule, _measured(asked, candidate, candidate.number, place)
-    )
+    measured = _measured(asked, candidate, candidate.number, place)
+    version = judging.version_of(candidate, asked.wish.output, place, asked.rule, measured)
     while True:  # once more for each record that somebody else writes meanwhile
         standing = registry.look()
         if (before := registry.entry_of(candidate.number)) is not None:

@@ -17,15 +17,10 @@ PLAIN = ("env", "checkpoint_every", "max_preemptions", "max_failures", "drills",
 TIMING = ("grace", "orphan_after", "join_timeout", "provision_timeout", "deadline", "stall_timeout")
 
 
-class Options(TypedDict, total=False):
-    """Further options of `train`, `submit` and `run`: the flow `prefect_tpu.flows.train.train` says what they mean.
-
-    Each field of `timing` may be given by itself too. An `image`, a `cluster` or anything in `pods` asks for pods of a
-    cluster; without them hosts are processes of this machine.
-    """
+class OfAJob(TypedDict, total=False):
+    """How each job of a call is carried out, alike for all calls."""
 
     fallback_accelerators: Sequence[str]
-    arguments: Sequence[str]
     env: Mapping[str, str]
     checkpoint_every: float
     max_preemptions: int
@@ -46,6 +41,16 @@ class Options(TypedDict, total=False):
     pods: Pods | Mapping[str, Any]
 
 
+class Options(OfAJob, total=False):
+    """Further options of `train`, `submit` and `run`: the flow `prefect_tpu.flows.train.train` says what they mean.
+
+    Each field of `timing` may be given by itself too. An `image`, a `cluster` or anything in `pods` asks for pods of a
+    cluster; without them hosts are processes of this machine.
+    """
+
+    arguments: Sequence[str]
+
+
 class RunOptions(Options, total=False):
     """Options of `run`: those of `train` but `params`, which a call gives as its arguments."""
 
@@ -54,7 +59,7 @@ class RunOptions(Options, total=False):
     output: Path | None
 
 
-class SweepOptions(TypedDict, total=False):
+class SweepOptions(OfAJob, total=False):
     """Further options of `sweep`: the flow `prefect_tpu.flows.sweep.sweep` says what they mean.
 
     Those that a trial has too are as of `train`.
@@ -67,25 +72,6 @@ class SweepOptions(TypedDict, total=False):
     pruner: Literal["median", "halving", "hyperband", "none"]
     sampler: Literal["tpe", "random", "grid"]
     seed: int
-    fallback_accelerators: Sequence[str]
-    env: Mapping[str, str]
-    checkpoint_every: float
-    max_preemptions: int
-    max_failures: int
-    drills: Sequence[str]
-    timing: Timing | Mapping[str, float | None]
-    grace: float
-    orphan_after: float
-    join_timeout: float
-    provision_timeout: float
-    deadline: float | None
-    stall_timeout: float | None
-    backend: str
-    slices: int
-    start_from: str
-    image: str
-    cluster: str
-    pods: Pods | Mapping[str, Any]
 
 
 OF_RUN = ("accelerator", "gather", *RunOptions.__annotations__)

@@ -61,8 +61,8 @@ def is_there(version: Version) -> bool:
     return open_storage(version.job).changed(layout.JOB) is not None
 
 
-def version_of(candidate: Candidate, output: str, rule: Rule, measured: Mapping[str, float]) -> Version:
-    """The candidate, now that it was trained and measured, with all that it came from."""
+def version_of(candidate: Candidate, output: str, place: str, rule: Rule, measured: Mapping[str, float]) -> Version:
+    """The candidate, now that it was trained and measured, with all that it came from. place: of its model."""
     storage = open_storage(output).inside(candidate.job)
     job = history.read_job(storage)
     assert job is not None, "it has succeeded"
@@ -77,7 +77,7 @@ def version_of(candidate: Candidate, output: str, rule: Rule, measured: Mapping[
     return Version(
         number=candidate.number,
         job=storage.url,
-        checkpoint=place_of(output, candidate.job),
+        checkpoint=place,
         data=candidate.data,
         held_out=candidate.held_out,
         watched=candidate.watched,
