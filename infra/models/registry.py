@@ -96,8 +96,8 @@ class Registry:
         return self.storage.put_if_absent(layout.model_entry(entry.number), entry.to_json())
 
     def entry_of(self, candidate: int) -> Entry | None:
-        """What became of a candidate."""
-        return next((entry for entry in self._backwards(self.numbers()) if entry.candidate == candidate), None)
+        """What became of a candidate; None while nothing has."""
+        return self._entry_of(candidate, self.numbers())
 
     def point(self) -> Champion | None:
         """Let `champion.json` say what the history says, and return that. It never goes back to an older record."""
@@ -136,8 +136,13 @@ class Registry:
         candidates = self._candidates()
         if not candidates:
             return None
-        last = next((entry.candidate for entry in self._backwards(numbers) if entry.candidate is not None), 0)
-        return self.candidate(candidates[-1]) if candidates[-1] > last else None
+        return self.candidate(candidates[-1]) if self._entry_of(candidates[-1], numbers) is None else None
+
+    def _entry_of(self, candidate: int, numbers: list[int]) -> Entry | None:
+        """Candidates end in the order of their numbers: what is older than a record of an earlier one is not read."""
+        backwards = ((entry, entry.candidate) for entry in self._backwards(numbers))
+        newest = next((found for found in backwards if found[1] is not None and found[1] <= candidate), None)
+        return newest[0] if newest is not None and newest[1] == candidate else None
 
     def _judged(self, numbers: list[int]) -> Candidate | None:
         found = (entry.candidate for entry in self._backwards(numbers) if entry.became in JUDGED)
