@@ -162,6 +162,6 @@ def _venv() -> Path:
     found = Path(os.environ.get(VENV_VARIABLE) or CLONE / ".venv-pod-flow")
     if not (found / "pyvenv.cfg").exists():
         raise FileNotFoundError(
-            f"The Python environment of flows in pods is not there ({found}): run `make setup-flow`."
+            f"The Python environment of flows in pods is not there ({found}): run `make setup-pod`."
         )
     return found
