@@ -27,6 +27,7 @@ class Played:
     jobsets: how many there ever were. overlaps: what lived at the same time and must not have.
     began, prepared: how often the flow began, and how often its task with a kept result ran.
     left: what of it is still in the cluster. told: for whoever reads of a failed test.
+    seconds_to_gone: from what somebody did to it until none of it was left there; None where nobody did anything.
     """
 
     state: tuple[str, str]
@@ -42,6 +43,7 @@ class Played:
     run: SliceRun
     history: Sequence[Object]
     told: Mapping[str, Any]
+    seconds_to_gone: float | None = None
 
 
 @dataclass(slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -128,9 +129,11 @@ class SliceRun:
         names = [(kind, one["metadata"]["name"]) for kind, path in kinds.items() for one in self.api.get(path)["items"]]
         return [f"{kind} {name}" for kind, name in names if name.startswith(f"{self.job}-")]
 
-    def wait_until_gone(self) -> None:
-        """Nothing of it is in the cluster any more."""
-        wait_for(lambda: not self.left(), f"the end of all objects of {self}", pause=PAUSE)
+    def wait_until_gone(self) -> float:
+        """Nothing of it is in the cluster any more; the seconds until then."""
+        begun = time.monotonic()
+        wait_for(lambda: not self.left(), f"the end of all objects of {self}", PATIENCE, PAUSE)
+        return time.monotonic() - begun
 
     # What its flow says
 

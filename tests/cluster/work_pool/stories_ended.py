@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from queues import KUEUE, QUEUE, make_queue
@@ -59,9 +59,15 @@ def ended(at: Callable[[Scene], SliceRun], by: Callable[[SliceRun], None]) -> Ca
     def play(scene: Scene) -> Played:
         run = at(scene)
         by(run)
-        return played(run, scene.pool)
+        return gone(run, scene)
 
     return play
+
+
+def gone(run: SliceRun, scene: Scene) -> Played:
+    """What came of a run to which somebody has just done something that ends it."""
+    seconds = run.wait_until_gone()
+    return replace(played(run, scene.pool), seconds_to_gone=seconds)
 
 
 def deleted(scene: Scene) -> Played:
@@ -69,8 +75,7 @@ def deleted(scene: Scene) -> Played:
     run = running(scene)
     before = seen(run, scene.pool)
     run.server.delete(f"/flow_runs/{run.id}")
-    run.wait_until_gone()
-    return before
+    return replace(before, seconds_to_gone=run.wait_until_gone())
 
 
 def without_deployment(scene: Scene) -> Played:
@@ -78,7 +83,7 @@ def without_deployment(scene: Scene) -> Played:
     run = running(scene)
     run.server.delete(f"/deployments/{run.read()['deployment_id']}")
     cancel(run)
-    return played(run, scene.pool)
+    return gone(run, scene)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

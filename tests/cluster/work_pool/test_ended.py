@@ -6,7 +6,11 @@ from collections.abc import Callable
 
 import pytest
 from scenes import Played, Story, named, on_each
+from slice_pool import GRACE_SECONDS
 from stories_ended import STORIES
+
+from prefect_tpu.flows.work_pool.decision import CANCEL_SECONDS
+from prefect_tpu.flows.work_pool.looking import LOOK_SECONDS
 
 pytestmark = [pytest.mark.work_pool, pytest.mark.timeout(1500)]
 
@@ -22,6 +26,9 @@ BY_CODE = {
     "killed-region": ("CRASHED", ["host_lost"]),
 }
 DELETED = [story for story in STORIES if story.name == "deleted"]
+# A worker looks at the run, the engine has its time, and then the hosts have theirs; many stories are played at once.
+BUSY_SECONDS = 40.0
+SOON_SECONDS = LOOK_SECONDS + CANCEL_SECONDS + GRACE_SECONDS + BUSY_SECONDS
 
 
 @pytest.mark.parametrize(("story", "database"), on_each(BY_SOMEBODY), ids=named)
@@ -38,6 +45,16 @@ def test_a_run_that_is_deleted_leaves_nothing(
 ) -> None:
     played = outcome_of(story, database)
     assert played.state[0] == "RUNNING" and not played.run.left()
+
+
+@pytest.mark.parametrize(("story", "database"), on_each(BY_SOMEBODY + DELETED), ids=named)
+def test_its_objects_are_gone_within_seconds(
+    outcome_of: Callable[[Story, str], Played], story: Story, database: str
+) -> None:
+    """From the moment at which somebody ends it; `pytest -rP` shows the figures."""
+    seconds = outcome_of(story, database).seconds_to_gone
+    assert seconds is not None and seconds < SOON_SECONDS
+    print(f"{story.name} on {database}: nothing was left after {seconds:.1f} s")  # noqa: T201
 
 
 @pytest.mark.parametrize(("story", "database"), on_each(story for story in STORIES if story.name in BY_CODE), ids=named)

@@ -29,7 +29,7 @@ from prefect_tpu.infra import layout
 from prefect_tpu.infra.launcher import history
 from prefect_tpu.infra.storage import open_storage
 
-pytestmark = [pytest.mark.work_pool, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.work_pool, pytest.mark.timeout(3600)]
 
 SEED, KILLS = int(os.environ.get("SEED", "7")), int(os.environ.get("KILLS", "6"))
 SEATS, AT_ONCE = 2, 6
