@@ -115,6 +115,8 @@ ENDS = (
     End(way="memory", has_region=True, variables={"memory": "800Mi"}),
     End(way="137", has_region=True),
     End(way="killed", has_region=True, variables={"max_preemptions": 0}),
+    End(way="137", has_region=False),
+    End(way="killed", has_region=False, variables={"max_preemptions": 0}),
 )
 STORIES = [
     Story(name="cancelled-queued", play=ended(in_a_queue, cancel), needs_kueue=True),

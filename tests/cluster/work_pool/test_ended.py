@@ -24,6 +24,8 @@ BY_CODE = {
     "memory-region": ("CRASHED", ["out_of_memory"]),
     "137-region": ("FAILED", ["succeeded"]),
     "killed-region": ("CRASHED", ["host_lost"]),
+    "137-flow": ("CRASHED", ["succeeded"]),  # the engine's parent lived to say so
+    "killed-flow": ("CRASHED", ["succeeded"]),
 }
 DELETED = [story for story in STORIES if story.name == "deleted"]
 # A worker looks at the run, the engine has its time, and then the hosts have theirs; many stories are played at once.
