@@ -28,6 +28,7 @@ BY_CODE = {
     "killed-flow": ("CRASHED", ["succeeded"]),
 }
 DELETED = [story for story in STORIES if story.name == "deleted"]
+FORGOTTEN = [story for story in STORIES if story.name.endswith("-without-deployment")]
 # A worker looks at the run, the engine has its time, and then the hosts have theirs; many stories are played at once.
 BUSY_SECONDS = 40.0
 SOON_SECONDS = LOOK_SECONDS + CANCEL_SECONDS + GRACE_SECONDS + BUSY_SECONDS
@@ -57,6 +58,17 @@ def test_its_objects_are_gone_within_seconds(
     seconds = outcome_of(story, database).seconds_to_gone
     assert seconds is not None and seconds < SOON_SECONDS
     print(f"{story.name} on {database}: nothing was left after {seconds:.1f} s")  # noqa: T201
+
+
+@pytest.mark.parametrize(("story", "database"), on_each(FORGOTTEN), ids=named)
+def test_a_run_whose_deployment_is_gone_is_begun_on_no_other_slice(
+    outcome_of: Callable[[Story, str], Played], story: Story, database: str
+) -> None:
+    """Prefect hands it out again, and the worker finds no settings for it."""
+    played = outcome_of(story, database)
+    assert played.state == ("CANCELLED", "Cancelled") and "no longer exists" in played.message, played.told
+    assert "AwaitingRetry" in played.states and played.outcomes == ["preempted"], played.told
+    assert (played.jobsets, played.began) == (1, 1) and not played.left, played.told
 
 
 @pytest.mark.parametrize(("story", "database"), on_each(story for story in STORIES if story.name in BY_CODE), ids=named)
