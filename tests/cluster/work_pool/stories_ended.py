@@ -11,6 +11,8 @@ from scenes import CHIPS, HOSTS, Played, Scene, Story, played, seen
 from slice_runs import SliceRun
 
 ONE_HOST = {"accelerator": "cpu-1x1"}
+NOWHERE = "nowhere.example/nothing:1"  # an image
+IN_QUEUE = f"in Kueue's queue {QUEUE}"
 
 
 def cancel(run: SliceRun) -> None:
@@ -39,12 +41,12 @@ def in_a_queue(scene: Scene) -> SliceRun:
     path = f"{KUEUE}/clusterqueues/{scene.pool.namespace}"
     scene.cluster.api.patch(path, {"spec": {"stopPolicy": "Hold"}}, "merge-patch")
     run = scene.start("once", {"accelerator": CHIPS, "queue": QUEUE})
-    run.wait_for_name("Queued")
+    run.wait_for_name("Queued", words=IN_QUEUE)
     return run
 
 
 def pulling_its_image(scene: Scene) -> SliceRun:
-    run = scene.start("once", {**ONE_HOST, "image": "nowhere.example/nothing:1"})
+    run = scene.start("once", {**ONE_HOST, "image": NOWHERE})
     run.wait_for_name("Pulling")
     return run
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from scenes import Played, Story, named, on_each
 from slice_pool import GRACE_SECONDS
-from stories_ended import STORIES
+from stories_ended import IN_QUEUE, STORIES
 
 from prefect_tpu.flows.work_pool.decision import CANCEL_SECONDS
 from prefect_tpu.flows.work_pool.looking import LOOK_SECONDS
@@ -15,6 +15,7 @@ from prefect_tpu.flows.work_pool.looking import LOOK_SECONDS
 pytestmark = [pytest.mark.work_pool, pytest.mark.timeout(1500)]
 
 BY_SOMEBODY = [story for story in STORIES if story.name.startswith(("cancelled", "forced", "without"))]
+WAITS = {"cancelled-queued": ("Queued", IN_QUEUE), "cancelled-pulling": ("Pulling", "host 0")}
 BY_CODE = {
     "return-flow": ("COMPLETED", ["succeeded"]),
     "return-region": ("COMPLETED", ["succeeded"]),
@@ -40,6 +41,15 @@ def test_a_run_that_somebody_cancels(outcome_of: Callable[[Story, str], Played],
     assert played.state == ("CANCELLED", "Cancelled"), played.told
     assert not set(played.outcomes) & {"succeeded"} and len(played.outcomes) <= 1, played.told
     assert not played.left
+
+
+@pytest.mark.parametrize(("story", "database"), on_each(story for story in STORIES if story.name in WAITS), ids=named)
+def test_it_is_said_what_a_run_waits_for(
+    outcome_of: Callable[[Story, str], Played], story: Story, database: str
+) -> None:
+    played, (name, words) = outcome_of(story, database), WAITS[story.name]
+    said = [state["message"] or "" for state in played.history if state["name"] == name]
+    assert any(words in message for message in said), played.told
 
 
 @pytest.mark.parametrize(("story", "database"), on_each(DELETED), ids=named)
