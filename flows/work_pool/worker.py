@@ -105,6 +105,8 @@ class TpuSliceWorker(BaseWorker[TpuSliceConfiguration, TpuSliceVariables, TpuSli
         """
         try:
             await super()._submit_run(flow_run)
+            if flow_run.id not in self._kept:  # Prefect forgets the slot of a run whose deployment is gone
+                self._release_limit_slot(flow_run.id)
         except httpx.HTTPError as exc:
             self._logger.warning("Flow run %s could not be taken up yet: %s", flow_run.id, exc)
             self._release_limit_slot(flow_run.id)

@@ -274,6 +274,19 @@ def test_settings_that_cannot_be_used_end_the_run_with_a_message(ours: Pool) -> 
         assert state["type"] == "FAILED" and "v6e-16" in state["message"]
 
 
+def test_a_run_whose_deployment_is_gone_is_cancelled_and_takes_no_place(ours: Pool) -> None:
+    """One that ran before: Prefect deletes those that never did with their deployment."""
+    ours.create()
+    gone = ours.run(ours.deployment())
+    for state in ({"type": "RUNNING"}, {"type": "SCHEDULED", "name": "AwaitingRetry"}):
+        ours.server.ask(f"/flow_runs/{gone['id']}/set_state", state=state, force=True)
+    ours.server.delete(f"/deployments/{gone['deployment_id']}")
+    with running(ours.command("--limit", "1"), ours.environment, ours.folder, "worker"):
+        assert ours.server.wait_for_end(gone)["type"] == "CANCELLED"
+        assert "no longer exists" in ours.now(gone)["state"]["message"]
+        assert ours.server.wait_for_end(ours.run(ours.deployment()))["type"] == "COMPLETED"
+
+
 def test_a_flow_that_python_submits_is_found_and_can_be_cancelled(ours: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     """By `worker.submit(flow)`. Prefect stores the place of no such run, so each sort of worker has to."""
     for name, value in ours.of_slices.items():
