@@ -24,12 +24,13 @@ from contract_flows import work
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.worker_channel import CANCELLING_TIMEOUT_TEARDOWN
 from prefect.exceptions import InfrastructureNotFound
+from prefect.flows import bind_flow_to_infrastructure
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.workers.base import BaseWorker
 from prefect.workers.process import ProcessWorker
 from prefect_server import PREFECT, Server, running, wait_for
 
-from prefect_tpu.flows.work_pool.bundle_storage import UPLOAD, our_steps
+from prefect_tpu.flows.work_pool.bundle_storage import our_steps
 from prefect_tpu.flows.work_pool.worker import TpuSliceWorker
 from prefect_tpu.infra.contract import Env
 from prefect_tpu.infra.launcher import history
@@ -289,10 +290,13 @@ def test_a_run_whose_deployment_is_gone_is_cancelled_and_takes_no_place(ours: Po
 
 def test_a_flow_that_python_submits_is_found_and_can_be_cancelled(ours: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     """By `worker.submit(flow)`. Prefect stores the place of no such run, so each sort of worker has to."""
+    launcher = {"upload": [sys.executable], "execution": ["python"]}
+    bound = bind_flow_to_infrastructure(
+        work, work_pool=ours.name, worker_cls=TpuSliceWorker, job_variables={}, launcher=launcher
+    )
     for name, value in ours.of_slices.items():
         monkeypatch.setenv(name, value)
     steps = our_steps(str(ours.folder / "jobs"))
-    steps.upload[UPLOAD]["launcher"] = [sys.executable]  # which has our package, whatever else is called python
     storage = {"bundle_upload_step": steps.upload, "bundle_execution_step": steps.execute}
     ours.create()
     ours.server.change(f"/work_pools/{ours.name}", storage_configuration=storage)
@@ -300,7 +304,7 @@ def test_a_flow_that_python_submits_is_found_and_can_be_cancelled(ours: Pool, mo
     async def submit() -> None:
         async with ours.worker() as worker:
             with pytest.warns(FutureWarning, match="Ad-hoc flow submission"):
-                future = await worker.submit(work, {"folder": str(ours.folder), "holds": True})
+                future = await worker.submit(bound, {"folder": str(ours.folder), "holds": True})
             await anyio.to_thread.run_sync(cancel, {"id": str(future.flow_run_id)})
 
     def cancel(submitted: dict[str, Any]) -> None:
