@@ -73,8 +73,14 @@ class SliceRun:
         found: list[Object] = self.server.ask(f"/flow_run_states/?flow_run_id={self.id}")
         return sorted(found, key=lambda state: state["timestamp"])
 
-    def wait_for_name(self, *names: str) -> None:
-        wait_for(lambda: self.state[1] in names, f"state {' or '.join(names)} of {self}", PATIENCE, PAUSE)
+    def wait_for_name(self, *names: str, words: str = "") -> None:
+        """Until its state is called one of these, and its message has these words."""
+
+        def look() -> bool:
+            state = self.read()["state"]
+            return state["name"] in names and words in (state["message"] or "")
+
+        wait_for(look, f"state {' or '.join(names)} {words} of {self}", PATIENCE, PAUSE)
 
     def wait_for_end(self) -> Object:
         """Its state, once that is final and its job has its end."""
