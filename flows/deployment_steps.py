@@ -15,7 +15,8 @@ from prefect_tpu.infra.accelerators import resolve
 from prefect_tpu.infra.errors import PlatformError, UsageError
 
 BUILDERS = ("docker", "podman", "buildah")
-IMAGE = re.compile(r"[a-z0-9][a-z0-9._/:-]*[a-z0-9]")
+_PART = r"[a-z0-9]+(?:[._-]+[a-z0-9]+)*"
+IMAGE = re.compile(rf"(?:[a-z0-9][a-z0-9.-]*(?::\d+)?/)?{_PART}(?:/{_PART})*")  # a colon is a registry's port alone
 TAG_CHARACTERS = 12
 
 
