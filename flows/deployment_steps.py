@@ -37,7 +37,13 @@ def check_accelerators(accelerators: Sequence[str], slices: int = 1) -> dict[str
 
 
 def build_image(
-    image: str, dockerfile: str = "Dockerfile", context: str = ".", tag: str = "", push: bool = False, builder: str = ""
+    image: str,
+    dockerfile: str = "Dockerfile",
+    context: str = ".",
+    target: str = "",
+    tag: str = "",
+    push: bool = False,
+    builder: str = "",
 ) -> dict[str, str]:
     """Build an image, and push it where that is asked for.
 
@@ -45,6 +51,7 @@ def build_image(
         image: its name, without a tag.
         dockerfile: what it is built by.
         context: the folder that it is built from.
+        target: the stage that is built, by default the last one.
         tag: by default the first digits of the image's own id, which another content changes.
         push: to the registry that its name begins with, with what the builder is logged in as.
         builder: `docker`, `podman` or `buildah`; the first of them that is installed by default.
@@ -65,7 +72,8 @@ def build_image(
             raise UsageError(f"{path} is not there: paths count from the folder where `prefect deploy` runs.")
     with tempfile.TemporaryDirectory() as folder:
         note = Path(folder, "id")
-        _run([program, "build", "--file", dockerfile, "--iidfile", str(note), context])
+        stage = ("--target", target) if target else ()
+        _run([program, "build", "--file", dockerfile, *stage, "--iidfile", str(note), context])
         built = note.read_text().strip()
     name = f"{image}:{tag or built.removeprefix('sha256:')[:TAG_CHARACTERS]}"
     _run([program, "tag", built, name])

@@ -61,6 +61,12 @@ def test_an_image_is_named_by_what_is_in_it(builder: Path) -> None:
     assert tag == ["tag", ID, "registry.example/team/flow:0123456789ab"]
 
 
+def test_one_of_several_stages_is_built(builder: Path) -> None:
+    build_image("team/flow", target="launcher")
+    build = asked(builder)[0]
+    assert build[build.index("--target") + 1] == "launcher" and build[-1] == "."
+
+
 def test_it_is_pushed_where_that_is_asked_for(builder: Path) -> None:
     made = build_image("localhost:5000/team/flow", tag="v1", push=True, builder="podman")
     assert made == {"image": "localhost:5000/team/flow:v1"}
