@@ -18,6 +18,7 @@ BUILDERS = ("docker", "podman", "buildah")
 _PART = r"[a-z0-9]+(?:[._-]+[a-z0-9]+)*"
 IMAGE = re.compile(rf"(?:[a-z0-9][a-z0-9.-]*(?::\d+)?/)?{_PART}(?:/{_PART})*")  # a colon is a registry's port alone
 TAG_CHARACTERS = 12
+CACHE = {"buildah": ("--layers",)}  # the others keep layers by themselves; without, the same content is another image
 
 
 def check_accelerators(accelerators: Sequence[str], slices: int = 1) -> dict[str, list[str]]:
@@ -72,8 +73,8 @@ def build_image(
             raise UsageError(f"{path} is not there: paths count from the folder where `prefect deploy` runs.")
     with tempfile.TemporaryDirectory() as folder:
         note = Path(folder, "id")
-        stage = ("--target", target) if target else ()
-        _run([program, "build", "--file", dockerfile, *stage, "--iidfile", str(note), context])
+        options = (*CACHE.get(program, ()), *(("--target", target) if target else ()))
+        _run([program, "build", *options, "--file", dockerfile, "--iidfile", str(note), context])
         built = note.read_text().strip()
     name = f"{image}:{tag or built.removeprefix('sha256:')[:TAG_CHARACTERS]}"
     _run([program, "tag", built, name])

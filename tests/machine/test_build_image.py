@@ -115,6 +115,8 @@ def test_an_image_is_in_the_registry_and_its_tag_says_which_one_it_is(registry: 
     assert name == f"{registry.place}/{REPOSITORY}" and registry.tags() == [tag]
     assert registry.image_id(tag).removeprefix("sha256:").startswith(tag)
 
+    assert build_image(f"{registry.place}/{REPOSITORY}", builder=BUILDER)["image"] == made  # as for the next deployment
+
     (context / "greeting").write_text("good day")
     other = build_image(f"{registry.place}/{REPOSITORY}", push=True, builder=BUILDER)["image"].rpartition(":")[2]
     assert other != tag and set(registry.tags()) == {tag, other}
