@@ -24,6 +24,8 @@ POD_NEEDS := jax>=0.10 orbax-checkpoint>=0.12 gcsfs
 FLOW_NEEDS := prefect>=3.8.1 gcsfs
 # Prefect's own worker for Kubernetes, which shares a cluster with ours in the tests.
 NEIGHBOUR_NEEDS := prefect-kubernetes>=0.8
+# Programs that a machine may lack, by the names that they and their packages have in Debian.
+MACHINE_NEEDS := chromium buildah docker-registry
 
 # Set-up is stamped by what it depends on: this file's wishes and where the clone lies.
 STAMP := $(VENV)/.ready-$(shell { cat pyproject.toml; pwd; } | cksum | cut -d ' ' -f 1)
@@ -32,7 +34,7 @@ FLOW_STAMP := $(FLOW_VENV)/.ready-$(shell { echo '$(FLOW_NEEDS)'; pwd; } | cksum
 NEIGHBOUR_STAMP := $(NEIGHBOUR_VENV)/.ready-$(shell { echo '$(NEIGHBOUR_NEEDS)'; pwd; } | cksum | cut -d ' ' -f 1)
 POD_STAMP := $(POD_VENV)/.ready-$(shell { echo '$(POD_NEEDS)'; pwd; } | cksum | cut -d ' ' -f 1)
 
-.PHONY: help setup setup-compiler setup-pod demo demo-gke check test test-default test-slices test-drills test-prefect test-compiler control-plane test-cluster test-work-pool test-kills cluster failures bench bench-scale docs
+.PHONY: help setup setup-compiler setup-pod demo demo-gke check test test-default test-slices test-drills test-prefect test-compiler test-machine control-plane test-cluster test-work-pool test-kills cluster failures bench bench-scale docs
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 24
@@ -57,7 +59,7 @@ check: $(STAMP) ## style, types, arrows; what the pre-commit hook runs
 	$(BIN)/pytest -q -m house_slow
 
 test: $(STAMP) $(POD_STAMP) ## the default tier, then slices and prefect
-	$(BIN)/pytest -q $(SIDE_BY_SIDE) -m "not compiler and not cluster and not work_pool and not house_slow"
+	$(BIN)/pytest -q $(SIDE_BY_SIDE) -m "not compiler and not cluster and not work_pool and not machine and not house_slow"
 
 test-default: $(STAMP) ## the default tier alone: seconds, no network
 	$(BIN)/pytest -q $(SIDE_BY_SIDE)
@@ -73,6 +75,10 @@ test-prefect: $(STAMP) ## a real Prefect server on this machine
 
 test-compiler: $(STAMP) $(COMPILER_STAMP) ## every accelerator name, asked of Google's TPU compiler
 	PREFECT_TPU_COMPILER_PYTHON=$(CURDIR)/$(COMPILER_VENV)/bin/python $(BIN)/pytest -q -m compiler
+
+test-machine: $(STAMP) ## programs of this machine: Chromium, buildah, a registry; root's Debian gets those that it lacks
+	@.ci/install-programs $(MACHINE_NEEDS)
+	$(BIN)/pytest -q -m machine
 
 control-plane: ## builds Kubernetes, JobSet and Kueue for test-cluster, once; needs Go
 	@$(or $(PYTHON),python3) tests/cluster/control_plane/build.py

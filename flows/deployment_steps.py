@@ -15,8 +15,10 @@ from prefect_tpu.infra.accelerators import resolve
 from prefect_tpu.infra.errors import PlatformError, UsageError
 
 BUILDERS = ("docker", "podman", "buildah")
-IMAGE = re.compile(r"[a-z0-9][a-z0-9._/:-]*[a-z0-9]")
+_PART = r"[a-z0-9]+(?:[._-]+[a-z0-9]+)*"
+IMAGE = re.compile(rf"(?:[a-z0-9][a-z0-9.-]*(?::\d+)?/)?{_PART}(?:/{_PART})*")  # a colon is a registry's port alone
 TAG_CHARACTERS = 12
+CACHE = {"buildah": ("--layers",)}  # the others keep layers by themselves; without, the same content is another image
 
 
 def check_accelerators(accelerators: Sequence[str], slices: int = 1) -> dict[str, list[str]]:
@@ -36,7 +38,13 @@ def check_accelerators(accelerators: Sequence[str], slices: int = 1) -> dict[str
 
 
 def build_image(
-    image: str, dockerfile: str = "Dockerfile", context: str = ".", tag: str = "", push: bool = False, builder: str = ""
+    image: str,
+    dockerfile: str = "Dockerfile",
+    context: str = ".",
+    target: str = "",
+    tag: str = "",
+    push: bool = False,
+    builder: str = "",
 ) -> dict[str, str]:
     """Build an image, and push it where that is asked for.
 
@@ -44,13 +52,14 @@ def build_image(
         image: its name, without a tag.
         dockerfile: what it is built by.
         context: the folder that it is built from.
+        target: the stage that is built, by default the last one.
         tag: by default the first digits of the image's own id, which another content changes.
         push: to the registry that its name begins with, with what the builder is logged in as.
         builder: `docker`, `podman` or `buildah`; the first of them that is installed by default.
 
     Returns:
-        `image`, its name with the tag: `{{ image.image }}` in a step or job variable that comes after, where this step
-        has the id `image`.
+        `image`, its name with the tag: `{{ built.image }}` in a parameter or job variable that comes after, where this
+        step has the id `built`. The id `image` will not do: Prefect lays what a step returns over the ids of steps.
 
     Raises:
         UsageError: there is no such file or folder, or no builder.
@@ -64,7 +73,8 @@ def build_image(
             raise UsageError(f"{path} is not there: paths count from the folder where `prefect deploy` runs.")
     with tempfile.TemporaryDirectory() as folder:
         note = Path(folder, "id")
-        _run([program, "build", "--file", dockerfile, "--iidfile", str(note), context])
+        options = (*CACHE.get(program, ()), *(("--target", target) if target else ()))
+        _run([program, "build", *options, "--file", dockerfile, "--iidfile", str(note), context])
         built = note.read_text().strip()
     name = f"{image}:{tag or built.removeprefix('sha256:')[:TAG_CHARACTERS]}"
     _run([program, "tag", built, name])

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from prefect import flow
 from prefect.client.schemas.objects import State
 from prefect.states import Cancelled, Completed
 
 from prefect_tpu.flows.candidate import Asked, Stopped, bring_to_its_end
 from prefect_tpu.flows.form import Pods, Training
+from prefect_tpu.flows.installed_flow import installed_flow
 from prefect_tpu.flows.saved import completed
 from prefect_tpu.infra.errors import PrefectTpuError
 from prefect_tpu.infra.models.beginning import Wish
@@ -30,7 +30,7 @@ NAMES = {
 }
 
 
-@flow(name="retrain", description="Train a model again where that is due, and promote it where it is better.")
+@installed_flow(name="retrain", description="Train a model again where that is due, and promote it where it is better.")
 def retrain(
     model: str,
     program: str,

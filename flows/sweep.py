@@ -6,12 +6,13 @@ import time
 from collections.abc import Callable
 from typing import Any, Literal
 
-from prefect import flow, get_run_logger
+from prefect import get_run_logger
 from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
 from prefect.states import Cancelled
 
 from prefect_tpu.flows.form import Pods, Timing
+from prefect_tpu.flows.installed_flow import installed_flow
 from prefect_tpu.flows.saved import completed
 from prefect_tpu.flows.trials import Trials
 from prefect_tpu.infra import layout
@@ -34,7 +35,7 @@ LOOK_SECONDS = 0.3
 ASK_SECONDS = 2.0  # between two questions whether the run is being cancelled
 
 
-@flow(name="sweep", description="Try many parameters under a budget of chips; keep the best model.", log_prints=False)
+@installed_flow(name="sweep", description="Try many parameters under a budget of chips; keep the best model.")
 def sweep(
     program: str,
     space: dict[str, Any],

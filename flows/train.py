@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from prefect import flow, get_run_logger
+from prefect import get_run_logger
 from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
 from prefect.states import Cancelled
 
 from prefect_tpu.flows.form import Pods, Timing
+from prefect_tpu.flows.installed_flow import installed_flow
 from prefect_tpu.flows.saved import completed
 from prefect_tpu.infra.errors import JobFailed, PrefectTpuError
 from prefect_tpu.infra.job import JobResult, SliceJob, name_from_run
@@ -35,7 +36,7 @@ from prefect_tpu.tasks.slice_events import SliceEvents, end_of, without_result
 from prefect_tpu.tasks.stage_data import stage_data
 
 
-@flow(name="train", description="Train on a slice, through preemptions, to a result.", log_prints=False)
+@installed_flow(name="train", description="Train on a slice, through preemptions, to a result.")
 def train(
     program: str,
     accelerator: str = "cpu",

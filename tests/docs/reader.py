@@ -8,16 +8,18 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import psutil
-from page_blocks import Block, commands, is_shown
+from page_blocks import Block, Command, commands, is_shown
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 IN_CLONE = ("docs", "deployments", "pyproject.toml", "Makefile")  # what pages speak of
 SECONDS_A_COMMAND = 280.0
 SECONDS_TO_LEAVE = 20.0
+LOOK_SECONDS = 0.1
 _AROUND = """set -euo pipefail
 [ ! -f {state} ] || source {state}
 {text}
@@ -56,8 +58,7 @@ class Reader:
             return ""
         self._tried += 1
         if "background" in block.words:
-            self._begin(block)
-            return ""
+            return self._begin(block)
         how = {"python": self._python, "sh": self._shell, "console": self._console}.get(block.language)
         return how(block) if how is not None else ""
 
@@ -66,16 +67,18 @@ class Reader:
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(block.text)
 
-    def _begin(self, block: Block) -> None:
-        """Start what goes on until the page ends."""
+    def _begin(self, block: Block) -> str:
+        """Start what goes on until the page ends, and wait for what the page shows of it."""
+        (command,) = commands(block.text) if block.language == "console" else [Command(text=block.text, output="")]
         script = self._notes / f"{block.words['background']}.sh"
-        script.write_text(block.text)
+        script.write_text(command.text)
         with script.with_suffix(".log").open("wb") as log:
             begun = subprocess.Popen(
                 ["bash", script], cwd=self.folder, env=self.environment, stdin=subprocess.DEVNULL,
                 stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
         self._beside.append(begun)
+        return _until_shown(command, script.with_suffix(".log"), begun) if command.output else ""
 
     def _shell(self, block: Block) -> str:
         status, printed = self._bash(block.text)
@@ -163,6 +166,16 @@ class Reader:
             self._session.wait()
         if self._answers is not None:
             os.close(self._answers)
+
+
+def _until_shown(command: Command, log: Path, begun: subprocess.Popen[bytes]) -> str:
+    """What happened instead; "" once it has printed what its page shows."""
+    give_up = time.monotonic() + SECONDS_A_COMMAND
+    while not is_shown(command.output, printed := log.read_text()):
+        if begun.poll() is not None or time.monotonic() > give_up:
+            return f"{command.text}\nprinted:\n{printed}\ninstead of:\n{command.output}"
+        time.sleep(LOOK_SECONDS)
+    return ""
 
 
 def _environment(home: Path) -> dict[str, str]:

@@ -61,9 +61,16 @@ def test_an_image_is_named_by_what_is_in_it(builder: Path) -> None:
     assert tag == ["tag", ID, "registry.example/team/flow:0123456789ab"]
 
 
+def test_one_of_several_stages_is_built(builder: Path) -> None:
+    build_image("team/flow", target="launcher")
+    build = asked(builder)[0]
+    assert build[build.index("--target") + 1] == "launcher" and build[-1] == "."
+
+
 def test_it_is_pushed_where_that_is_asked_for(builder: Path) -> None:
-    assert build_image("team/flow", tag="v1", push=True, builder="podman") == {"image": "team/flow:v1"}
-    assert asked(builder)[-1] == ["push", "team/flow:v1"]
+    made = build_image("localhost:5000/team/flow", tag="v1", push=True, builder="podman")
+    assert made == {"image": "localhost:5000/team/flow:v1"}
+    assert asked(builder)[-1] == ["push", "localhost:5000/team/flow:v1"]
 
 
 @pytest.mark.parametrize("word", ["build", "push"])
@@ -79,6 +86,7 @@ def test_a_builder_that_fails_ends_the_deployment(builder: Path, word: str, monk
     [
         ({"image": "Team/Flow"}, "is no name of one"),
         ({"image": "--help"}, "is no name of one"),
+        ({"image": "localhost:5000/team/flow:v1"}, "without a tag"),
         ({"image": "team/flow", "dockerfile": "Other"}, "Other is not there"),
         ({"image": "team/flow", "context": "other"}, "other is not there"),
         ({"image": "team/flow", "builder": "docker"}, "docker is not installed"),

@@ -92,3 +92,13 @@ def test_a_model_is_retrained_by_its_deployment(server: Server, pool: SliceWorke
     assert (state["type"], state["name"]) == ("COMPLETED", "Promoted"), pool.told()
     champion = Registry(str(pool.folder / "jobs"), "nightly").champion()
     assert champion is not None and champion.number == 1
+
+
+def test_a_sweep_is_tried_by_its_deployment(server: Server, pool: SliceWorkerPool, deployed: str) -> None:
+    run = start(
+        server, "sweep/digits", name="tried", program="tests/programs/trier.py:main", data={}, metric="loss",
+        mode="min", space={"x": [1.0, 3.0]}, trials=2, accelerator="cpu", chips=1,
+    )  # fmt: skip
+    assert server.wait_for_end(run)["type"] == "COMPLETED", pool.told()
+    for trial in ("tried-0", "tried-1"):
+        assert (pool.folder / "jobs" / trial / layout.RESULT).exists()

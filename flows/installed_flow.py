@@ -1,0 +1,41 @@
+"""How do our flows become deployments? Whoever runs one imports it, wherever it was deployed from.
+
+Prefect's own default is the path of the flow's file as seen from the current folder: for a flow of an installed package
+one that no worker, no container and no other folder shares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
+
+from prefect import Flow
+from prefect.types.entrypoint import EntrypointType
+
+P = ParamSpec("P")
+R = TypeVar("R")
+_BY_MODULE = {"entrypoint_type": EntrypointType.MODULE_PATH}
+
+
+class InstalledFlow(Flow[P, R]):
+    """A flow whose deployments name its module, be they made by `deploy`, `serve` or `to_deployment`.
+
+    So no image is needed to deploy it. After `from_source`, what was said there counts.
+    """
+
+    async def ato_deployment(self, *args: Any, **kwargs: Any) -> Any:
+        """As Prefect's own."""
+        return await super().ato_deployment(*args, **{**kwargs, **_BY_MODULE})
+
+    def to_deployment(self, *args: Any, **kwargs: Any) -> Any:
+        """As Prefect's own; where an event loop runs it is to be awaited."""
+        return super().to_deployment(*args, **{**kwargs, **_BY_MODULE})
+
+
+def installed_flow(*, name: str, description: str) -> Callable[[Callable[P, R]], InstalledFlow[P, R]]:
+    """The decorator of our flows."""
+
+    def made(function: Callable[P, R]) -> InstalledFlow[P, R]:
+        return InstalledFlow(function, name=name, description=description, log_prints=False)
+
+    return made
