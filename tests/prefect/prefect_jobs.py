@@ -70,7 +70,7 @@ class Job:
 
     def processes(self) -> list[psutil.Process]:
         """All live processes of any attempt of this job."""
-        return [process for process in psutil.process_iter() if _mark(process).startswith(f"{self.output}/")]
+        return [process for process in psutil.process_iter() if mark_of(process).startswith(f"{self.output}/")]
 
     def wait_until_gone(self) -> None:
         wait_for(lambda: not self.processes(), f"the end of all processes of {self.name}")
@@ -84,7 +84,8 @@ class Job:
         return True
 
 
-def _mark(process: psutil.Process) -> str:
+def mark_of(process: psutil.Process) -> str:
+    """Of which attempt a live process is; empty where of none."""
     try:
         is_live = process.status() != psutil.STATUS_ZOMBIE
         return process.environ().get(Env.ATTEMPT, "") if is_live else ""
@@ -134,9 +135,9 @@ class Orchestrators:
         how = {"in_loop": in_loop, "as_flow": as_flow, "sweep": sweep, "retrains": False}
         return self._start(job, {"arguments": wanted, **how})
 
-    def retrain(self, job: Job, **arguments: Any) -> Orchestrator:
+    def retrain(self, job: Job, flow_options: Mapping[str, Any], **arguments: Any) -> Orchestrator:
         """Run the flow `retrain` in a process of its own, with the folder and the slice of a job."""
-        return self._start(job, {"arguments": arguments, "retrains": True})
+        return self._start(job, {"arguments": arguments, "retrains": True, "flow_options": flow_options})
 
     def _start(self, job: Job, request: Mapping[str, Any]) -> Orchestrator:
         job.folder.mkdir(parents=True, exist_ok=True)
