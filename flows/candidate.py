@@ -201,6 +201,9 @@ def _measured(asked: Asked, candidate: Candidate, version: int, place: str) -> d
                 **asked.of_judges,
             )
         except Conflict:  # a run that was killed has asked for another slice or image: this one asks by itself
+            job = open_storage(output).inside(name)
+            if not is_driven(job):
+                end_left_behind(job, "another one judges in its place", ChipLimits())
             continue
         return judging.numbers_of(result, asked.rule)
     raise AssertionError("there is always another name")

@@ -55,19 +55,18 @@ def flaw(root: Storage, point: RestorePoint) -> str | None:
     return _readable_flaw(root, point, reads=True)
 
 
-def lasting_flaw(root: Storage, point: RestorePoint) -> str | None:
-    """As `flaw`; but where the storage cannot be read, which may pass, that is raised as it is."""
-    return _flaw(root, point, reads=True)
-
-
 def _readable_flaw(root: Storage, point: RestorePoint, *, reads: bool) -> str | None:
     try:
-        return _flaw(root, point, reads=reads)
+        return lasting_flaw(root, point, reads=reads)
     except (OSError, PlatformError) as exc:
         return f"It cannot be read: {exc}."
 
 
-def _flaw(root: Storage, point: RestorePoint, *, reads: bool) -> str | None:
+def lasting_flaw(root: Storage, point: RestorePoint, *, reads: bool) -> str | None:
+    """As `flaw`; but where the storage cannot be read, which may pass, that is raised as it is.
+
+    reads: what the seal has sums of is read, where a look does not tell.
+    """
     try:
         sealed = contract.read_json(root.get(_name(point)) or b"", "Its seal")
         found = _files(root, point)

@@ -65,8 +65,8 @@ def check(place: str) -> None:
         raise UsageError(f"start_from {place!r} is no job: give the folder of one, `output` in all that is printed.")
 
 
-def is_usable(place: str) -> bool:
-    """Whether a job, or a whole checkpoint, lies at a place; that one is read to know.
+def is_usable(place: str, *, reads: bool = True) -> bool:
+    """Whether a job, or a whole checkpoint, lies at a place. reads: all of it is read to know, else it is looked at.
 
     Raises `PlatformError` where the storage cannot be read: what cannot be seen now is not gone.
     """
@@ -74,7 +74,7 @@ def is_usable(place: str) -> bool:
     storage = open_storage(start.folder)
     if storage.changed(layout.JOB) is None:
         return False
-    return start.point is None or seals.lasting_flaw(checkpoints_of(storage), start.point) is None
+    return start.point is None or seals.lasting_flaw(checkpoints_of(storage), start.point, reads=reads) is None
 
 
 def checkpoints_of(job: Storage) -> Storage:

@@ -86,7 +86,7 @@ def begin(registry: Registry, wish: Wish, found: Found, now: float) -> Candidate
         if standing.open is None:
             return _begin_new(registry, standing, wish, found, now)
         job = job_is(wish.output, standing.open.job)
-        why = why_to_abandon(job, standing.open.seen, found.seen) or _lost_data(wish, standing.open)
+        why = why_to_abandon(job, standing.open.seen, found.seen) or _lost(wish, standing.open)
         if why is None:
             return standing.open
         close(registry, standing.open, Became.ABANDONED, why, now)
@@ -144,14 +144,16 @@ def _start(standing: Standing) -> str:
     return made.tried.checkpoint
 
 
-def _lost_data(wish: Wish, candidate: Candidate) -> str | None:
-    """Why a candidate can never be brought to its end: somebody has deleted what it learns from or is judged by, and
-    what lies at its source now is something else. None where all of it lies there.
+def _lost(wish: Wish, candidate: Candidate) -> str | None:
+    """Why a candidate can never be brought to its end: somebody has deleted what it learns from, is judged by or starts
+    with, and what lies at its source now is something else. None where all of it lies there.
     """
     wanted = [(name, sha256, wish.output) for name, sha256 in candidate.data.items()]
     wanted += [(name, sha256, evaluations(wish)) for name, sha256 in candidate.held_out.items()]
-    lost = [name for name, sha256, output in wanted if not staging.is_staged(f"{STAGED}{sha256}", output)]
-    return f"its data was deleted: {', '.join(sorted(set(lost)))}" if lost else None
+    lost = {name for name, sha256, output in wanted if not staging.is_staged(f"{STAGED}{sha256}", output)}
+    if candidate.start_from and not start_points.is_usable(candidate.start_from, reads=False):
+        lost.add("the weights to start with")
+    return f"what it needs was deleted: {', '.join(sorted(lost))}" if lost else None
 
 
 def job_is(output: str, job: str) -> JobIs:

@@ -68,7 +68,10 @@ def call(request: dict[str, Any]) -> dict[str, Any]:
     return {"value": value, "state": result.state, "attempts": attempts}
 
 
-def retrained(arguments: dict[str, Any], flow_options: dict[str, Any]) -> dict[str, Any]:
+def retrained(arguments: dict[str, Any], flow_options: dict[str, Any] | None) -> dict[str, Any]:
+    if flow_options is None:
+        data = {name: Path(place) for name, place in arguments["data"].items()}
+        return {"value": prefect_tpu.retrain(**{**arguments, "data": data})}
     state = prefect_tpu.flows.retrain.retrain.with_options(**flow_options)(**arguments, return_state=True)
     said = {"type": state.type.value, "name": state.name, "message": state.message}
     return {**said, "value": state.result()} if state.is_completed() else said

@@ -135,8 +135,10 @@ class Orchestrators:
         how = {"in_loop": in_loop, "as_flow": as_flow, "sweep": sweep, "retrains": False}
         return self._start(job, {"arguments": wanted, **how})
 
-    def retrain(self, job: Job, flow_options: Mapping[str, Any], **arguments: Any) -> Orchestrator:
-        """Run the flow `retrain` in a process of its own, with the folder and the slice of a job."""
+    def retrain(self, job: Job, flow_options: Mapping[str, Any] | None, **arguments: Any) -> Orchestrator:
+        """Run the flow `retrain` in a process of its own, with the folder and the slice of a job; without options of
+        the flow call `prefect_tpu.retrain`.
+        """
         return self._start(job, {"arguments": arguments, "retrains": True, "flow_options": flow_options})
 
     def _start(self, job: Job, request: Mapping[str, Any]) -> Orchestrator:

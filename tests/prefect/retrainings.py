@@ -62,7 +62,15 @@ class Retrainings:
         (self.folder / "held-out.txt").write_text("\n".join(map(str, numbers)))
 
     def start(self, flow_options: Mapping[str, Any] | None = None, **options: Any) -> Any:
-        wanted = {
+        return self._orchestrators.retrain(self.job, flow_options or {}, **self._asked(options))
+
+    def call(self, **options: Any) -> dict[str, Any]:
+        """As a script does, with paths as such."""
+        found: dict[str, Any] = self._orchestrators.retrain(self.job, None, **self._asked(options)).result()
+        return found
+
+    def _asked(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        return {
             "model": MODEL,
             "program": f"{LEARNER}:main",
             "evaluate": f"{LEARNER}:evaluate",
@@ -70,7 +78,6 @@ class Retrainings:
             "held_out": {"numbers": str(self.folder / "held-out.txt")},
             **options,
         }
-        return self._orchestrators.retrain(self.job, flow_options or {}, **wanted)
 
     def run(self, **options: Any) -> dict[str, Any]:
         found: dict[str, Any] = self.start(**options).result()

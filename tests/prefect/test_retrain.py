@@ -165,8 +165,14 @@ def test_a_roll_back_while_a_candidate_trains_is_what_it_is_judged_by(server: Se
     assert model.champion() == 3
 
 
+def test_a_call_takes_paths_and_says_what_it_does_not_take(server: Server, model: Retrainings) -> None:
+    wrong = model.call(mode="sideways")
+    assert wrong["error"] == "UsageError" and "mode: Input should be 'min' or 'max'" in wrong["message"]
+    assert model.call()["value"]["decision"] == "promoted"
+
+
 def test_cancelled_and_run_again(server: Server, model: Retrainings) -> None:
-    options = {"params": {"steps": 400, "seconds": 0.05}}
+    options = {"params": {"steps": 100, "seconds": 0.05}}
     run = model.start(**options)
     wait_for(lambda: model.starts(1), "the start of the first candidate")
     wanted = {"state": {"type": {"any_": ["RUNNING"]}}}
@@ -176,3 +182,4 @@ def test_cancelled_and_run_again(server: Server, model: Retrainings) -> None:
     assert run.result()["type"] == "CANCELLED"
     assert model.registry.look().open is not None and model.registry.history() == []
     assert not model.job.processes()
+    assert model.run(**options)["name"] == "Promoted" and model.starts(1) == 2

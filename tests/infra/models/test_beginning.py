@@ -159,7 +159,22 @@ def test_a_candidate_whose_data_was_deleted_is_given_up(wish: Wish, which: str) 
     second = begun(wish)
     assert second is not None and second.number == 2
     ended = Registry(wish.output, "m").entry_of(1)
-    assert ended is not None and ended.reason == "its data was deleted: numbers"
+    assert ended is not None and ended.reason == "what it needs was deleted: numbers"
+
+
+def test_so_is_one_whose_weights_to_start_with_were(wish: Wish) -> None:
+    first = begun(wish)
+    assert first is not None
+    storage = write_job(wish, "succeeded")
+    promote(wish, first, storage.url)
+    forced = replace(wish, is_forced=True)
+    warm = begun(forced)
+    assert warm is not None and warm.start_from == storage.url and begun(forced) == warm
+    storage.delete(layout.JOB)
+    cold = begun(forced)
+    assert cold is not None and (cold.number, cold.start_from) == (3, "")
+    ended = Registry(wish.output, "m").entry_of(2)
+    assert ended is not None and ended.reason == "what it needs was deleted: the weights to start with"
 
 
 @pytest.mark.parametrize("max_age", [0.0, -1.0, float("nan"), float("inf")])
