@@ -11,7 +11,8 @@ from prefect_tpu.flows.train import result_of, train
 from prefect_tpu.infra.accelerators import resolve
 from prefect_tpu.infra.errors import Conflict, JobFailed, UsageError
 from prefect_tpu.infra.job import JobResult
-from prefect_tpu.infra.launcher.driven import end_left_behind, is_driven
+from prefect_tpu.infra.launcher.driven import is_driven
+from prefect_tpu.infra.launcher.left_behind import end_left_behind
 from prefect_tpu.infra.models import beginning, judging
 from prefect_tpu.infra.models.beginning import Wish
 from prefect_tpu.infra.models.judging import Rule

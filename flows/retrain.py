@@ -103,11 +103,10 @@ def retrain(
             program=evaluate, params=evaluate_params, metric=metric, mode=Mode(mode), min_improvement=min_improvement
         )
         options = {**training.given(), "backend": backend, "image": image, "cluster": cluster, "pods": pods}
-        asked = Asked(
+        return _carry_out(Asked(
             wish=wish, rule=rule, program=program, params=params, accelerator=accelerator,
             judged_on=evaluate_accelerator, approval_hours=approval_hours, options=options,
-        )  # fmt: skip
-        return _carry_out(asked)
+        ))  # fmt: skip
     except PrefectTpuError as exc:
         return failed(exc)
 

@@ -1,13 +1,10 @@
-"""Does anybody drive this job now? If not, what is left of it can be ended here."""
+"""Does anybody drive this job now?"""
 
 from __future__ import annotations
 
 import time
 
-from prefect_tpu.infra.launcher import history
-from prefect_tpu.infra.launcher.driving import drive_to_end, driving
 from prefect_tpu.infra.launcher.lease import Pulse, driver_of, sign_of_life
-from prefect_tpu.infra.launcher.permits import Permits
 from prefect_tpu.infra.launcher.status import pause_between_looks
 from prefect_tpu.infra.storage import Storage
 
@@ -26,13 +23,3 @@ def is_driven(storage: Storage) -> bool:
             return True
         time.sleep(pause)
     return False
-
-
-def end_left_behind(storage: Storage, reason: str, permits: Permits) -> None:
-    """Stop a job that was left behind and has no end: in a cluster its hosts would work on, unseen and paid for."""
-    job = history.read_job(storage)
-    if job is None or history.read_result(storage) is not None:
-        return
-    history.ask_to_stop(storage, reason)
-    with driving(job, storage.url, goes_on=False, permits=permits) as driven:
-        drive_to_end(driven)

@@ -172,12 +172,12 @@ def test_a_call_takes_paths_and_says_what_it_does_not_take(server: Server, model
 
 
 def test_cancelled_and_run_again(server: Server, model: Retrainings) -> None:
-    options = {"params": {"steps": 100, "seconds": 0.05}}
+    options = {"params": {"steps": 200, "seconds": 0.05}}
     run = model.start(**options)
     wait_for(lambda: model.starts(1), "the start of the first candidate")
     wanted = {"state": {"type": {"any_": ["RUNNING"]}}}
-    found = server.ask("/flow_runs/filter", flow_runs=wanted, limit=50)
-    parent = next(one for one in found if one["parameters"].get("model") == MODEL)
+    found = server.ask("/flow_runs/filter", flow_runs=wanted, limit=200)
+    parent = next(one for one in found if str(model.folder) in str(one["parameters"].get("held_out")))
     server.ask(f"/flow_runs/{parent['id']}/set_state", state={"type": "CANCELLING", "name": "Cancelling"})
     assert run.result()["type"] == "CANCELLED"
     assert model.registry.look().open is not None and model.registry.history() == []
