@@ -150,7 +150,8 @@ def _give_up(registry: Registry, candidate: Candidate, conflict: Conflict) -> En
     if is_driven(job):
         raise Conflict(
             f"Candidate {candidate.number} of model {registry.model!r} is trained by another run now, which was asked"
-            f" for it differently. Wait for the end of that run, or cancel it; then run this one again. ({conflict})"
+            " for it differently. Wait for its end, or stop it (prefect-tpu stop"
+            f" {candidate.job} --output {registry.output}); then run this one again. ({conflict})"
         ) from conflict
     end_left_behind(job, "another candidate takes its place", ChipLimits())
     why = f"it was begun with another program or other parameters ({conflict})"
