@@ -133,7 +133,10 @@ def _train(registry: Registry, asked: Asked, candidate: Candidate) -> Entry | No
             **asked.options,
         )
     except Conflict as exc:
-        return _give_up(registry, candidate, exc)
+        if _is_stopped_for(registry, candidate, exc):  # once it has an end, it goes on with other settings
+            return _train(registry, asked, candidate)
+        why = f"it was begun with another program or other parameters ({exc})"
+        return beginning.close(registry, candidate, Became.ABANDONED, why, time.time())
     except JobFailed as exc:
         if exc.failure.kind in PROGRAMS_FAULT:
             ended = beginning.close(registry, candidate, Became.FAILED, str(exc.failure), time.time())
@@ -142,9 +145,10 @@ def _train(registry: Registry, asked: Asked, candidate: Candidate) -> Entry | No
     return None
 
 
-def _give_up(registry: Registry, candidate: Candidate, conflict: Conflict) -> Entry:
-    """The end of a candidate whose job was asked for differently by a run that is gone. Of two runs that live, and
-    want different things, the second one gives way: else each would give up what the other one trains, for ever.
+def _is_stopped_for(registry: Registry, candidate: Candidate, conflict: Conflict) -> bool:
+    """Whether the job of a candidate had to be stopped, because a run that is gone had asked for it differently. Of two
+    runs that live, and want different things, the second one gives way: else each would give up what the other one
+    trains, for ever.
     """
     job = open_storage(registry.output).inside(candidate.job)
     if is_driven(job):
@@ -153,9 +157,7 @@ def _give_up(registry: Registry, candidate: Candidate, conflict: Conflict) -> En
             " for it differently. Wait for its end, or stop it (prefect-tpu stop"
             f" {candidate.job} --output {registry.output}); then run this one again. ({conflict})"
         ) from conflict
-    end_left_behind(job, "another candidate takes its place", ChipLimits())
-    why = f"it was begun with another program or other parameters ({conflict})"
-    return beginning.close(registry, candidate, Became.ABANDONED, why, time.time())
+    return end_left_behind(job, "another run wants it otherwise", ChipLimits())
 
 
 def _both(

@@ -124,6 +124,17 @@ def test_two_runs_at_once_train_one_candidate(server: Server, model: Retrainings
     assert len(model.registry.history()) == 1
 
 
+def test_a_candidate_that_was_left_behind_goes_on_on_another_slice(server: Server, model: Retrainings) -> None:
+    params = {"steps": 60, "seconds": 0.05}
+    run = model.start(params=params)
+    wait_for(lambda: model.starts(1), "the start of the first candidate")
+    run.signal(signal.SIGKILL)
+    run.wait()
+    found = model.run(params=params, accelerator="cpu-2x1")
+    assert (found["name"], found["value"]["candidate"]) == ("Promoted", 1)
+    assert {start["host"] for start in model.starts_of(1)} == {0, 1}
+
+
 def test_of_two_runs_that_want_different_things_the_second_gives_way(server: Server, model: Retrainings) -> None:
     """Else each would give up what the other one trains, and train for ever."""
     first = model.start(params={"steps": 200, "seconds": 0.05})
