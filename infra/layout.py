@@ -131,7 +131,7 @@ def model_approval(number: int) -> str:
 
 
 def model_asked(number: int) -> str:
-    """Of a model: an empty record for each flow run that asks somebody about a candidate; create-only."""
+    """Of a model: a record for each flow run that asks somebody about a candidate; create-only."""
     return f"{MODEL_CANDIDATES}/{number}.asked"
 
 

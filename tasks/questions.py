@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 from uuid import UUID
 
 from prefect import get_run_logger
@@ -70,7 +71,7 @@ def answered_elsewhere(registry: Registry, candidate: Candidate) -> Elsewhere:
 
 
 def _answer(run: UUID, key: str) -> Approval | None:
-    said = read_flow_run_input(keyset_from_base_key(f"paused-{key}")["response"], flow_run_id=run)
+    said: Any = read_flow_run_input(keyset_from_base_key(f"paused-{key}")["response"], flow_run_id=run)
     return None if said is None else Approval(**said)
 
 
