@@ -105,6 +105,11 @@ class Orchestrator:
     def is_alive(self) -> bool:
         return psutil.pid_exists(self.pid)
 
+    @property
+    def said(self) -> str:
+        """Its log as one line, for Prefect breaks those that are long."""
+        return " ".join(self.log.read_text().split())
+
     def signal(self, number: signal.Signals) -> None:
         os.kill(self.pid, number)
 

@@ -68,7 +68,7 @@ def test_a_run_that_finds_another_one_asking_waits_for_its_answer(server: Server
     wait_for(lambda: _paused(server), "a run that asks")
     asking.signal(signal.SIGSTOP)
     waiting = model.start(approval_hours=HOURS)
-    wait_for(lambda: "asks somebody already" in waiting.log.read_text(), "the second run")
+    wait_for(lambda: "asks somebody already" in waiting.said, "the second run")
     assert len(_paused(server)) == 1
     asking.signal(signal.SIGKILL)
     _answer(server)
@@ -79,7 +79,7 @@ def test_two_runs_that_go_on_after_one_answer_train_once(server: Server, model: 
     runs = [model.start(approval_hours=HOURS)]
     wait_for(lambda: _paused(server), "a run that asks")
     runs.append(model.start(approval_hours=HOURS))
-    wait_for(lambda: "asks somebody already" in runs[1].log.read_text(), "the second run")
+    wait_for(lambda: "asks somebody already" in runs[1].said, "the second run")
     _answer(server)
     assert [run.result()["name"] for run in runs] == ["Promoted", "Promoted"]
     assert model.starts(1) == 1 and len(model.registry.history()) == 1

@@ -40,8 +40,8 @@ def test_a_judge_that_fails_at_the_champion_says_what_to_do(server: Server, mode
     model.learn_from(8.0, 8.0)
     run = model.start()
     assert run.result()["type"] == "FAILED" and model.champion() == 1
-    assert "This was the champion of model 'mean', version 1" in run.log.read_text()
-    assert "let it return {'loss': float('nan')} for them" in run.log.read_text()
+    assert "This was the champion of model 'mean', version 1" in run.said
+    assert "let it return {'loss': float('nan')} for them" in run.said
     weights.write_bytes(before)
     assert model.run()["value"]["candidate"] == 2 and model.starts(2) == 1
 
