@@ -69,3 +69,7 @@ class Pods(BaseModel):
         {}, description="Of the backend `pathways`, by name: `jax` or `version`, `scratch`, `head_pool`, …."
     )
     ttl: int = Field(86_400, ge=0, description="Seconds that the objects of an attempt stay after its end.")
+
+    def said(self, image: str, cluster: str) -> dict[str, Any]:
+        """All that was said of pods, by name."""
+        return {"image": image, "cluster": cluster, **self.model_dump(exclude_defaults=True)}

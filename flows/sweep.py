@@ -13,14 +13,12 @@ from prefect.states import Cancelled
 
 from prefect_tpu.flows.form import Pods, Timing
 from prefect_tpu.flows.installed_flow import installed_flow
-from prefect_tpu.flows.saved import completed
+from prefect_tpu.flows.saved import placed
 from prefect_tpu.flows.trials import Trials
 from prefect_tpu.infra import layout
 from prefect_tpu.infra.errors import PrefectTpuError
 from prefect_tpu.infra.launcher.lease import Lease
 from prefect_tpu.infra.launcher.status import pause_between_looks
-from prefect_tpu.infra.pods import in_pods
-from prefect_tpu.infra.request import default_output
 from prefect_tpu.infra.storage import Storage, open_storage
 from prefect_tpu.infra.sweep.asked import Asked, enter, sweep_name_from_run
 from prefect_tpu.infra.sweep.driver import SweepDriver
@@ -113,8 +111,7 @@ def sweep(
         SweepFailed: it is over, and no trial has a value.
     """
     try:
-        of_pods = pods.model_dump(exclude_defaults=True)
-        said, saved_output = completed({"image": image, "cluster": cluster, **of_pods})
+        where = placed(backend, pods.said(image, cluster), output)
         asked = Asked(
             name=name or sweep_name_from_run(str(flow_run.id)),
             program=program,
@@ -142,13 +139,11 @@ def sweep(
                 **({"start_from": start_from} if start_from else {}),
                 "image": image,
                 "cluster": cluster,
-                "pods": of_pods,
+                "pods": pods.model_dump(exclude_defaults=True),
             },
         )
         check_installed()
-        found = _carry_out(
-            asked, output or saved_output or default_output(in_pods(backend, said).get("backend", "local"))
-        )
+        found = _carry_out(asked, where.output)
         if found is None:
             return Cancelled(message=f"Sweep {asked.name} was stopped; run it again by that name to go on.")
         return collect_trials(found)
