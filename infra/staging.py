@@ -55,6 +55,14 @@ def stage(source: str, output: str, copied: Copied = lambda _: None) -> Staged:
     return Staged(sha256=measured.sha256, bytes=measured.bytes, copied=is_new)
 
 
+def check(source: str, output: str) -> None:
+    """Raise `UsageError` where nothing lies that could be laid down; what is in it is not read."""
+    if source.startswith(STAGED):
+        _lies_there(source, output)
+    else:
+        sources.find(source, output)
+
+
 def measure(source: str, output: str) -> tuple[str, int]:
     """The hash and the bytes that data would have; nothing is written. Raises as `stage` does."""
     if source.startswith(STAGED):
