@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ from limited_chips import LIMITS, Limit, limited
 from pool_in_process import Slices, ended, until
 from prefect.client.orchestration import PrefectClient
 from prefect_server import IMPATIENT, PREFECT, Server, running, wait_for
-from serving import Serving
 
 from prefect_tpu.infra import layout
 from prefect_tpu.infra.backends.base import Refused
@@ -127,7 +125,9 @@ def test_a_limit_may_be_lowered_while_a_training_has_its_chips(server: Server, t
 
 
 @pytest.mark.parametrize("how", [Limit.delete, partial(Limit.change, active=False)], ids=["deleted", "switched off"])
-def test_a_limit_may_go_while_a_training_has_its_chips(server: Server, tmp_path: Path, how: Callable[..., None]) -> None:
+def test_a_limit_may_go_while_a_training_has_its_chips(
+    server: Server, tmp_path: Path, how: Callable[..., None]
+) -> None:
     async def deed() -> None:
         async with counted_training(server, tmp_path, 4) as (limit, one, first):
             how(limit)
@@ -197,25 +197,6 @@ def test_that_there_is_no_limit_is_remembered_for_a_while(server: Server) -> Non
             assert isinstance(await limits.take(FOUR), Refused)
 
     anyio.run(deed)
-
-
-class _Page(BaseHTTPRequestHandler):
-    """What stands before a server and answers in its place."""
-
-    def do_GET(self) -> None:
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(b"<html>Log in</html>")
-
-    def log_message(self, format: str, *args: object) -> None:
-        """A test's output is its own."""
-
-
-def test_a_page_in_place_of_an_answer_is_waited_out() -> None:
-    with Serving(_Page, "a page") as page:
-        limits = ChipLimits(lambda: PrefectClient(f"http://127.0.0.1:{page.server_port}/api"))
-        answer = anyio.run(limits.take, FOUR)
-    assert isinstance(answer, Waiting) and not answer.is_dry and "is none of its answers" in answer.reason
 
 
 @contextmanager
