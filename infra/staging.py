@@ -56,11 +56,11 @@ def stage(source: str, output: str, copied: Copied = lambda _: None) -> Staged:
 
 
 def check(source: str, output: str) -> None:
-    """Raise `UsageError` where nothing lies that could be laid down; what is in it is not read."""
+    """Raise `UsageError` where nothing is there to be laid down; nobody looks into it."""
     if source.startswith(STAGED):
         _lies_there(source, output)
     else:
-        sources.find(source, output)
+        sources.place(source, output)
 
 
 def measure(source: str, output: str) -> tuple[str, int]:
