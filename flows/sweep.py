@@ -155,7 +155,7 @@ def _carry_out(asked: Asked, output: str, settings: Mapping[str, Any]) -> SweepR
 
 
 def _any_trial(asked: Asked, output: str, settings: Mapping[str, Any]) -> Request:
-    """Whether there could be such a one is known before a name is taken by what was asked for. No job has its name."""
+    """Under a name that no job has: whether there can be any is to be known before the sweep's own name is taken."""
     return Request(
         name=made_up_name(),
         program=asked.program,

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from prefect.client.schemas.objects import State
 
 OF_THE_SWEEP = ("metric", "mode", "trials", "chips", "pruner", "sampler", "seed")
-NOT_SHARED = frozenset({"arguments", *TRAINING})  # of `train`: a sweep's programs are functions
 
 
 @brief
@@ -96,10 +95,12 @@ def _carry_out(asked: Asked, job: AskedJob, own: Mapping[str, Any]) -> SweepResu
 def _parameters(asked: Asked, request: Request, own: Mapping[str, Any]) -> dict[str, Any]:
     """Of the flow `sweep`; request: of any of its trials."""
     of_trial = parameters(request)
+    del of_trial["arguments"]  # a sweep's programs are functions
+    training = {name: of_trial.pop(name) for name in TRAINING if name in of_trial}
     return {
-        **{key: value for key, value in of_trial.items() if key not in NOT_SHARED},
+        **of_trial,
         **own,
-        "training": {key: value for key, value in of_trial.items() if key in TRAINING},
+        "training": training,
         "space": dict(asked.space),
         "first": [dict(point) for point in asked.first],
         "params": asked.params,
