@@ -29,7 +29,7 @@ def number(value: object) -> float | None:
         return None
     try:
         return float(value)
-    except (TypeError, ValueError, OverflowError):  # an array of several, or more than a float holds
+    except (TypeError, ValueError, OverflowError, RuntimeError):  # an array of several, a number beyond all floats
         return None
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from prefect_tpu.infra import layout, returned, start_points
+from prefect_tpu.infra import layout, start_points
 from prefect_tpu.infra.errors import UsageError
 from prefect_tpu.infra.job import JobResult
 from prefect_tpu.infra.launcher import history, values
@@ -95,7 +95,7 @@ def numbers_of(result: JobResult, rule: Rule) -> dict[str, float]:
     """
     value = values.load(open_storage(result.output), result.attempts[-1].number)
     found = value if isinstance(value, Mapping) else {}
-    numbers = {str(name): number for name, one in found.items() if (number := returned.number(one)) is not None}
+    numbers = {str(name): number for name, one in found.items() if (number := _number(one)) is not None}
     if rule.metric not in numbers:
         raise UsageError(
             f"{rule.program} measured no {rule.metric!r} (job {result.job!r} returned {value!r}): let it return a"
@@ -103,6 +103,16 @@ def numbers_of(result: JobResult, rule: Rule) -> dict[str, float]:
             " then."
         )
     return numbers
+
+
+def _number(value: object) -> float | None:
+    """None of what is none, such as text that reads like one."""
+    if isinstance(value, str | bytes | bool) or not hasattr(value, "__float__"):
+        return None
+    try:
+        return float(value)
+    except (TypeError, ValueError):  # an array of several
+        return None
 
 
 def verdict(
