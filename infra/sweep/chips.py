@@ -1,8 +1,8 @@
 """Which trials hold how many chips? A ledger in the sweep's folder.
 
 Its order is that of its entries, not of any clock. Who takes chips writes the entry after the last one seen, which one
-writer gets: so no two, seeing the same free chips, ever take them both. Who takes a trial over takes over its chips: an
-earlier driver that stood still, or whose network was away, cannot give them back after that.
+writer gets: so no two, seeing the same free chips, ever take them both. Each driver of the sweep says first that it has
+come: an earlier one, that stood still or whose network was away, changes nothing after that.
 """
 
 from __future__ import annotations
@@ -18,35 +18,24 @@ from prefect_tpu.infra.sweep.entries import Entries
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """A trial has taken chips, or given back all it had. by: for whoever drove it."""
+    """A trial has taken chips, or given back all it had."""
 
     trial: int
     chips: int
     is_taken: bool
-    by: str = ""
 
     @classmethod
     def from_json(cls, entry: dict[str, Any]) -> Move:
         with contract.reading("An entry of the ledger of chips"):
-            return cls(
-                trial=int(entry["trial"]),
-                chips=int(entry["chips"]),
-                is_taken=bool(entry["taken"]),
-                by=str(entry.get("by", "")),
-            )
+            return cls(trial=int(entry["trial"]), chips=int(entry["chips"]), is_taken=bool(entry["taken"]))
 
 
 def held(moves: Iterable[Move]) -> dict[int, int]:
     """Trial → chips that it holds after these moves."""
-    return {move.trial: move.chips for move in _takings(moves).values()}
-
-
-def _takings(moves: Iterable[Move]) -> dict[int, Move]:
-    """Trial → how it took last what it holds."""
-    found: dict[int, Move] = {}
+    found: dict[int, int] = {}
     for move in moves:
         if move.is_taken:
-            found[move.trial] = move
+            found[move.trial] = move.chips
         else:
             found.pop(move.trial, None)
     return found
@@ -63,51 +52,49 @@ def most_held(moves: Iterable[Move]) -> int:
 
 
 class Chips:
-    """The ledger of one sweep. by: who takes and gives back here; another one for each driver."""
+    """The ledger of one sweep. driver: who takes and gives back here; no two have one name."""
 
-    def __init__(self, storage: Storage, by: str) -> None:
-        self._entries, self._by = Entries(storage, layout.CHIPS), by
+    def __init__(self, storage: Storage, driver: str) -> None:
+        self._entries, self._driver = Entries(storage, layout.CHIPS), driver
+        self._has_come = False
 
     def moves(self) -> list[Move]:
         """All of them, oldest first."""
-        return [Move.from_json(entry) for entry in self._entries.all()]
+        return _moves(self._entries.all())
 
     def held(self) -> dict[int, int]:
         """Trial → chips that it holds now."""
         return held(self.moves())
 
     def take(self, trial: int, chips: int, budget: int) -> bool:
-        """Whether the trial holds these chips now, for this driver; False where they would be more than the budget
-        leaves. What it holds for another driver is taken over.
+        """Whether the trial holds these chips now; False where they would be more than the budget leaves, and where
+        another driver has come since.
         """
-        while True:
-            moves = self.moves()
-            holding = _takings(moves)
-            taken = holding.get(trial)
-            if taken is not None and taken.by == self._by:
+        while (log := self._ours()) is not None:
+            holding = held(_moves(log))
+            if trial in holding:
                 return True
-            if taken is None and sum(move.chips for move in holding.values()) + chips > budget:
+            if sum(holding.values()) + chips > budget:
                 return False
-            if self._add(moves, trial, chips if taken is None else taken.chips, is_taken=True):
+            if self._entries.add(len(log), {"trial": trial, "chips": chips, "taken": True}):
                 return True
+        return False
 
     def give_back(self, trial: int) -> None:
-        """All that the trial holds for this driver; nothing happens where it holds none, or for another one since."""
-        self._give_back(trial, is_mine_only=True)
-
-    def free(self, trial: int) -> None:
-        """All that the trial holds for whomever: it is over."""
-        self._give_back(trial, is_mine_only=False)
-
-    def _give_back(self, trial: int, *, is_mine_only: bool) -> None:
-        while True:
-            moves = self.moves()
-            taken = _takings(moves).get(trial)
-            if taken is None or (is_mine_only and taken.by != self._by):
-                return
-            if self._add(moves, trial, taken.chips, is_taken=False):
+        """All that the trial holds; nothing happens where it holds none, and where another driver has come since."""
+        while (log := self._ours()) is not None:
+            chips = held(_moves(log)).get(trial)
+            if chips is None or self._entries.add(len(log), {"trial": trial, "chips": chips, "taken": False}):
                 return
 
-    def _add(self, moves: Sequence[Move], trial: int, chips: int, *, is_taken: bool) -> bool:
-        entry = {"trial": trial, "chips": chips, "taken": is_taken, "by": self._by}
-        return self._entries.add(len(moves), entry)
+    def _ours(self) -> list[dict[str, Any]] | None:
+        """All entries, as they are now; None where another driver has come after this one."""
+        while not self._has_come:
+            self._has_come = self._entries.add(len(self._entries.all()), {"driver": self._driver})
+        log = [*self._entries.all()]
+        last = next(entry["driver"] for entry in reversed(log) if "driver" in entry)
+        return log if last == self._driver else None
+
+
+def _moves(log: Sequence[dict[str, Any]]) -> list[Move]:
+    return [Move.from_json(entry) for entry in log if "driver" not in entry]

@@ -59,7 +59,7 @@ class SweepDriver:
         """
         self.asked, self._output, self._tell, self._wishes = asked, output, tell, wishes
         self.storage = output.inside(layout.sweep(asked.name))
-        self.study, self.chips = Study(self.storage, asked), Chips(self.storage, by=uuid.uuid4().hex)
+        self.study, self.chips = Study(self.storage, asked), Chips(self.storage, driver=uuid.uuid4().hex)
         self._jobs: dict[int, TrialJob] = {}
         self._driven: set[int] = set()
         self._given_up = set(layout.numbered(self.storage.children(layout.PRUNED), ".json"))
@@ -73,7 +73,7 @@ class SweepDriver:
             self._compare()
         found = self._decide()
         for number in found.give_back:
-            self.chips.free(number)
+            self.chips.give_back(number)
         for number in found.stop:
             self.job(number).ask_to_stop(self._leaves or GIVEN_UP)
         calls = [call for number in found.go_on if (call := self._go_on(number)) is not None]
@@ -170,7 +170,7 @@ class SweepDriver:
         is_deleted = is_given_up and not self.job(number).is_there  # by somebody: nothing is left to stop
         if is_deleted or (end is not None and (end.state != JobState.STOPPED or is_given_up)):
             self._conclude(number)
-            self.chips.free(number)
+            self.chips.give_back(number)
             return None
         if not self._take(number):
             return None

@@ -17,10 +17,10 @@ from prefect_tpu.infra.sweep.driver import SweepDriver
 
 
 class Full(LocalStorage):
-    """A disk on which there is room for the chips of one trial."""
+    """A disk on which there is room for the chips of one trial, after the name of the driver."""
 
     def put_if_absent(self, name: str, data: bytes) -> bool:
-        if name == layout.entry(layout.CHIPS, 1):
+        if name == layout.entry(layout.CHIPS, 2):
             raise PlatformError("The disk is full.")
         return super().put_if_absent(name, data)
 

@@ -55,7 +55,7 @@ class Sweep(Job):
 
     @property
     def _chips(self) -> Chips:
-        return Chips(self.storage, by="the tests")
+        return Chips(self.storage, driver="the tests")
 
     def most_living(self) -> int:
         """The most programs that ever lived at once, as each saw it at its start."""
