@@ -71,13 +71,16 @@ def test_a_bad_trial_is_stopped_early(
     server: Server, orchestrators: Orchestrators, new_sweep: Callable[..., Sweep]
 ) -> None:
     sweep = new_sweep("pruned", slices=3)
-    space = {"x": {"low": 0.0, "high": 100.0}, "steps": [100, 100_000]}
-    good = [{"params": {"x": 3.0 + index / 10, "steps": 100}} for index in range(5)]
-    bad = {"params": {"x": 100.0, "steps": 100_000}, "priority": -1}
-    found = orchestrators.start(
+    space = {"x": {"low": 0.0, "high": 100.0}, "steps": [100, 100_000], "hold_at": [None, 5]}
+    good = [{"params": {"x": 3.0 + index / 10, "steps": 100, "hold_at": None}} for index in range(5)]
+    bad = {"params": {"x": 100.0, "steps": 100_000, "hold_at": 5}, "priority": -1}
+    caller = orchestrators.start(
         sweep, sweep=True, program=PROGRAM, space=space, trials=6, chips=3, first=[bad, *good],
         accelerator="cpu", params={"seconds": 0.05},
-    ).result()  # fmt: skip
+    )  # fmt: skip
+    wait_for(lambda: sweep.held() == {5: 1}, "the end of all others, with which it is compared")
+    sweep.let_go_on()
+    found = caller.result()
     assert [trial["state"] for trial in found["trials"]] == ["complete"] * 5 + ["pruned"]
     assert found["best"] == 0
     assert sweep.steps_of(5) < 2_000, "it would have gone on for an hour"
