@@ -21,7 +21,7 @@ SWEEPS_FOLDER = ".sweeps"  # beside the jobs: a folder for each sweep, whose tri
 
 SWEEP = "sweep.json"  # in the folder of a sweep: what was asked for
 STUDY = "study"  # in the folder of a sweep: what is known of its trials, as Optuna writes it
-CHIPS = "chips"  # in the folder of a sweep: which trial took or gave back how many chips, in that order
+CHIPS = "chips"  # in the folder of a sweep: which trial took or gave back how many chips, and who came to drive it
 PRUNED = "pruned"  # in the folder of a sweep: the trials that were given up
 JOB = "job.json"  # what was asked for
 STOP = "stop.json"  # somebody wants the job stopped

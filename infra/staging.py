@@ -60,6 +60,14 @@ def is_staged(source: str, output: str) -> bool:
     return open_storage(output).get(manifest_name(source.removeprefix(STAGED))) is not None
 
 
+def check(source: str, output: str) -> None:
+    """Raise `UsageError` where nothing is there to be laid down; nobody looks into it."""
+    if source.startswith(STAGED):
+        _lies_there(source, output)
+    else:
+        sources.place(source, output)
+
+
 def measure(source: str, output: str) -> tuple[str, int]:
     """The hash and the bytes that data would have; nothing is written. Raises as `stage` does."""
     if source.startswith(STAGED):
