@@ -288,6 +288,8 @@ def test_a_run_whose_deployment_is_gone_is_cancelled_and_takes_no_place(ours: Po
         assert ours.server.wait_for_end(ours.run(ours.deployment()))["type"] == "COMPLETED"
 
 
+@pytest.mark.filterwarnings("ignore:Ad-hoc flow submission:FutureWarning")  # Prefect says so of each
+@pytest.mark.filterwarnings("ignore:unclosed transport:ResourceWarning")  # Prefect leaves one when it looks for storage
 def test_a_flow_that_python_submits_is_found_and_can_be_cancelled(ours: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     """By `worker.submit(flow)`. Prefect stores the place of no such run, so each sort of worker has to."""
     launcher = {"upload": [sys.executable], "execution": ["python"]}
@@ -303,8 +305,7 @@ def test_a_flow_that_python_submits_is_found_and_can_be_cancelled(ours: Pool, mo
 
     async def submit() -> None:
         async with ours.worker() as worker:
-            with pytest.warns(FutureWarning, match="Ad-hoc flow submission"):
-                future = await worker.submit(bound, {"folder": str(ours.folder), "holds": True})
+            future = await worker.submit(bound, {"folder": str(ours.folder), "holds": True})
             await anyio.to_thread.run_sync(cancel, {"id": str(future.flow_run_id)})
 
     def cancel(submitted: dict[str, Any]) -> None:
