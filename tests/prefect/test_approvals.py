@@ -25,10 +25,16 @@ def _paused(server: Server) -> list[dict[str, Any]]:
     return found
 
 
-def _answer(server: Server, is_approved: bool = True, reason: str = "") -> None:
-    """Resume the run that asks with a person's answer."""
+def _asking(server: Server) -> dict[str, Any]:
+    """The run that asks, once it can be answered."""
     (run,) = wait_for(lambda: _paused(server), "a run that asks")
     wait_for(lambda: _has_form(server, run), "its form")
+    return dict(run)
+
+
+def _answer(server: Server, is_approved: bool = True, reason: str = "") -> None:
+    """Resume the run that asks with a person's answer."""
+    run = _asking(server)
     server.ask(f"/flow_runs/{run['id']}/resume", run_input={"approved": is_approved, "reason": reason})
 
 
@@ -55,7 +61,7 @@ def test_a_person_is_asked_before_a_slice_is(server: Server, model: Retrainings)
 
 def test_an_answer_is_not_lost_with_the_run_that_was_told(server: Server, model: Retrainings) -> None:
     run = model.start(approval_hours=HOURS)
-    wait_for(lambda: _paused(server), "a run that asks")
+    _asking(server)
     run.signal(signal.SIGSTOP)  # it never hears of it
     _answer(server)
     run.signal(signal.SIGKILL)
@@ -65,7 +71,7 @@ def test_an_answer_is_not_lost_with_the_run_that_was_told(server: Server, model:
 
 def test_a_run_that_finds_another_one_asking_waits_for_its_answer(server: Server, model: Retrainings) -> None:
     asking = model.start(approval_hours=HOURS)
-    wait_for(lambda: _paused(server), "a run that asks")
+    _asking(server)
     asking.signal(signal.SIGSTOP)
     waiting = model.start(approval_hours=HOURS)
     wait_for(lambda: "asks somebody already" in waiting.said, "the second run")
@@ -77,7 +83,7 @@ def test_a_run_that_finds_another_one_asking_waits_for_its_answer(server: Server
 
 def test_two_runs_that_go_on_after_one_answer_train_once(server: Server, model: Retrainings) -> None:
     runs = [model.start(approval_hours=HOURS)]
-    wait_for(lambda: _paused(server), "a run that asks")
+    _asking(server)
     runs.append(model.start(approval_hours=HOURS))
     wait_for(lambda: "asks somebody already" in runs[1].said, "the second run")
     _answer(server)
@@ -87,7 +93,7 @@ def test_two_runs_that_go_on_after_one_answer_train_once(server: Server, model: 
 
 def test_a_candidate_that_has_ended_while_somebody_was_asked_is_not_trained(server: Server, model: Retrainings) -> None:
     run = model.start(approval_hours=HOURS)
-    wait_for(lambda: _paused(server), "a run that asks")
+    _asking(server)
     close(model.registry, model.registry.candidate(1), Became.ABANDONED, "its data changed", time.time())
     _answer(server)
     wait_for(lambda: model.registry.look().newest == 2, "the next candidate")
