@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
 from prefect import get_run_logger
@@ -60,7 +60,7 @@ def answered_elsewhere(registry: Registry, candidate: Candidate) -> Elsewhere:
         for run in runs:
             if (answer := _answer(run, key_of(registry, candidate))) is not None:
                 return Elsewhere(answer=answer)
-        if (asking := next(filter(_is_open, runs), None)) is None:
+        if (asking := next((run for run in runs if _is_open(run, key_of(registry, candidate))), None)) is None:
             return Elsewhere()
         if wishes() is not None:
             return Elsewhere(is_cancelled=True)
@@ -71,12 +71,20 @@ def answered_elsewhere(registry: Registry, candidate: Candidate) -> Elsewhere:
 
 
 def _answer(run: UUID, key: str) -> Approval | None:
-    said: Any = read_flow_run_input(keyset_from_base_key(f"paused-{key}")["response"], flow_run_id=run)
+    said = _kept(run, key, "response")
     return None if said is None else Approval(**said)
 
 
-def _is_open(run: UUID) -> bool:
-    """Whether somebody may still answer; nobody can a run that is gone from the server, or has waited long enough."""
+def _kept(run: UUID, key: str, what: Literal["response", "schema"]) -> Any:
+    return read_flow_run_input(keyset_from_base_key(f"paused-{key}")[what], flow_run_id=run)
+
+
+def _is_open(run: UUID, key: str) -> bool:
+    """Whether somebody may still answer; nobody can a run that is gone from the server, that was killed before its
+    form was there, or that has waited long enough.
+    """
+    if _kept(run, key, "schema") is None:
+        return False
     with get_client(sync_client=True) as client:
         try:
             state = client.read_flow_run(run).state

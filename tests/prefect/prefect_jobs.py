@@ -108,7 +108,7 @@ class Orchestrator:
     @property
     def said(self) -> str:
         """Its log as one line, for Prefect breaks those that are long."""
-        return " ".join(self.log.read_text().split())
+        return " ".join(self.log.read_text().split()) if self.log.exists() else ""
 
     def signal(self, number: signal.Signals) -> None:
         os.kill(self.pid, number)
