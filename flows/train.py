@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import PurePosixPath
 from typing import Any
 
 from prefect import get_run_logger
@@ -14,6 +16,7 @@ from prefect.states import Cancelled
 from prefect_tpu.flows.form import Pods, Timing
 from prefect_tpu.flows.installed_flow import installed_flow
 from prefect_tpu.flows.saved import placed
+from prefect_tpu.infra.contract import Env
 from prefect_tpu.infra.errors import JobFailed, PrefectTpuError
 from prefect_tpu.infra.job import JobResult, SliceJob, name_from_run
 from prefect_tpu.infra.launcher.asked_by import AskedBy, write_asked_by
@@ -107,7 +110,7 @@ def train(
             **where.settings,
         }
         request = Request(
-            name=name or name_from_run(str(flow_run.id)),
+            name=name or _name_of_this_run(),
             program=program,
             accelerators=(accelerator, *fallback_accelerators),
             output=where.output,
@@ -119,6 +122,13 @@ def train(
         return _carry_out(request)
     except PrefectTpuError as exc:
         return failed(exc)
+
+
+def _name_of_this_run() -> str:
+    """On a slice of a work pool the run itself is a job, which has the plain name."""
+    name = name_from_run(str(flow_run.id))
+    own_job = PurePosixPath(os.environ.get(Env.ATTEMPT, "")).parent.name
+    return f"{name}-job" if own_job == name else name
 
 
 def _carry_out(request: Request) -> dict[str, Any] | State[Any]:

@@ -166,6 +166,15 @@ def test_a_job_variable_is_for_the_flow_s_own_host(server: Server, pool: SliceWo
     assert hosts(pool, "own-host") == {"0"}
 
 
+def test_a_job_that_nobody_named_lies_beside_that_of_its_run(
+    server: Server, pool: SliceWorkerPool, deployed: str
+) -> None:
+    asked = {"program": COUNTER, "accelerator": "cpu-2x1", "params": {"steps": STEPS}}
+    assert "in 'Completed'" in run(server, "train/python", **asked)
+    (done,) = [found for found in runs_of(server, "train/python") if "name" not in found["parameters"]]
+    assert hosts(pool, f"{pool.job(done).name}-job") == {"0", "1"}
+
+
 def test_retrain_and_sweep(server: Server, pool: SliceWorkerPool, deployed: str) -> None:
     assert "in 'Promoted'" in run(server, "retrain/python", **learning(pool, "deployed"))
     assert "in 'Completed'" in run(server, "sweep/python", **trying("tried"))
