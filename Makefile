@@ -86,8 +86,8 @@ control-plane: ## builds Kubernetes, JobSet and Kueue for test-cluster, once; ne
 test-cluster: $(STAMP) $(POD_STAMP) control-plane ## a real Kubernetes control plane on this machine
 	$(BIN)/pytest -q -m cluster
 
-test-work-pool: $(STAMP) $(POD_STAMP) $(FLOW_STAMP) $(NEIGHBOUR_STAMP) control-plane ## flows on slices: both, with PostgreSQL and SQLite
-	$(BIN)/pytest -q -m work_pool
+test-work-pool: $(STAMP) $(POD_STAMP) $(FLOW_STAMP) $(NEIGHBOUR_STAMP) control-plane ## flows on slices: both, with PostgreSQL and SQLite. DATABASES=sqlite plays all stories there
+	DATABASES=$(DATABASES) $(BIN)/pytest -q -m work_pool
 
 test-kills: $(STAMP) $(POD_STAMP) $(FLOW_STAMP) control-plane ## workers of a pool killed at 50 moments while 20 runs go on; KILLS=200 SEED=8 kills more
 	KILLS=$(or $(KILLS),50) SEED=$(or $(SEED),7) $(BIN)/pytest -q -m work_pool tests/cluster/work_pool/test_killed_workers.py

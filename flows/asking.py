@@ -8,13 +8,13 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from prefect_tpu.flows.options import OF_RUN, OF_TRAIN, PLAIN, TIMING, check_names
-from prefect_tpu.flows.saved import completed
+from prefect_tpu.flows.saved import placed
 from prefect_tpu.infra.errors import UsageError
 from prefect_tpu.infra.job import Program
 from prefect_tpu.infra.packing import Packed, pack_function
 from prefect_tpu.infra.pickling import Arguments, check_callable
-from prefect_tpu.infra.pods import PodSettings, in_pods
-from prefect_tpu.infra.request import Request, check, default_output, job_folder, made_up_name
+from prefect_tpu.infra.pods import PodSettings
+from prefect_tpu.infra.request import Request, check, job_folder, made_up_name
 from prefect_tpu.infra.storage import Storage, open_storage
 
 
@@ -50,9 +50,9 @@ def ask(
     """
     check_names(caller, options, OF_RUN if arguments else OF_TRAIN)
     name = options.get("name") or made_up_name()
-    said, saved_output = completed(_of_cluster(options))
-    settings = {**_settings(options), **in_pods(options.get("backend"), said)}
-    output = _path("output", options.get("output") or saved_output or default_output(settings.get("backend", "local")))
+    named = _path("output", options["output"]) if options.get("output") else None
+    where = placed(options.get("backend"), _of_cluster(options), named)
+    settings, output = {**_settings(options), **where.settings}, where.output
     params, function = _mapping("params", options.get("params")), None
     if not isinstance(program, str):
         check_callable(program)

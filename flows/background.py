@@ -13,7 +13,7 @@ from prefect_tpu.infra.errors import PlatformError
 from prefect_tpu.infra.job import JobResult, SliceJob
 from prefect_tpu.infra.job_checks import OWN_VARIABLES
 from prefect_tpu.infra.launcher import history
-from prefect_tpu.infra.launcher.lease import Pulse, driver_of, sign_of_life
+from prefect_tpu.infra.launcher.driven import is_driven
 from prefect_tpu.infra.launcher.status import pause_between_looks
 from prefect_tpu.infra.places import driver_log
 from prefect_tpu.infra.state import JobState
@@ -59,20 +59,6 @@ def see_to_it(storage: Storage, job: SliceJob) -> None:
     end = history.read_result(storage)
     if not (is_driven(storage) if end is None else end.state == JobState.SUCCEEDED):
         start_driver(storage, job)
-
-
-def is_driven(storage: Storage) -> bool:
-    """Whether a live process drives the job; one on another machine is watched until it renews its lease or lapses."""
-    driver = driver_of(storage)
-    if driver is None or driver.is_here:
-        return driver is not None
-    first, pulse = sign_of_life(storage), Pulse(storage, time.monotonic)
-    pause = pause_between_looks(storage, LOOK_SECONDS)
-    while pulse.driver() is not None:
-        if sign_of_life(storage) != first:
-            return True
-        time.sleep(pause)
-    return False
 
 
 def _wait(storage: Storage, pid: int, before: JobResult | None, begins: int) -> None:

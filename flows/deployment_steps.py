@@ -58,8 +58,8 @@ def build_image(
         builder: `docker`, `podman` or `buildah`; the first of them that is installed by default.
 
     Returns:
-        `image`, its name with the tag: `{{ image.image }}` in a step or job variable that comes after, where this step
-        has the id `image`.
+        `image`, its name with the tag: `{{ built.image }}` in a parameter or job variable that comes after, where this
+        step has the id `built`. The id `image` will not do: Prefect lays what a step returns over the ids of steps.
 
     Raises:
         UsageError: there is no such file or folder, or no builder.

@@ -36,6 +36,11 @@ class Training(BaseModel):
         """As parameters of the flow."""
         return {name: getattr(self, name) for name in type(self).model_fields}
 
+    def settings(self) -> dict[str, Any]:
+        """As settings of a job: all but its accelerators."""
+        plain = {name: value for name, value in self.given().items() if name not in ("fallback_accelerators", "timing")}
+        return {**plain, "drills": tuple(self.drills), **self.timing.model_dump()}
+
 
 class Pods(BaseModel):
     """How hosts run in a cluster, beside their image; nothing of it is needed."""
@@ -69,3 +74,7 @@ class Pods(BaseModel):
         {}, description="Of the backend `pathways`, by name: `jax` or `version`, `scratch`, `head_pool`, …."
     )
     ttl: int = Field(86_400, ge=0, description="Seconds that the objects of an attempt stay after its end.")
+
+    def said(self, image: str, cluster: str) -> dict[str, Any]:
+        """All that was said of pods, by name."""
+        return {"image": image, "cluster": cluster, **self.model_dump(exclude_defaults=True)}

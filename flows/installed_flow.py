@@ -1,7 +1,7 @@
-"""How do our flows become deployments? Whoever runs one imports it, wherever it was deployed from.
+"""How do our flows become deployments, and what is made of the parameters that their runs are sent?
 
-Prefect's own default is the path of the flow's file as seen from the current folder: for a flow of an installed package
-one that no worker, no container and no other folder shares.
+Whoever runs one imports it, wherever it was deployed from. Prefect's own default is the path of the flow's file as seen
+from the current folder: for a flow of an installed package one that no worker, no container and no other folder shares.
 """
 
 from __future__ import annotations
@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
-from prefect import Flow
+from prefect import Flow, get_client
+from prefect.runtime import deployment
 from prefect.types.entrypoint import EntrypointType
+
+from prefect_tpu.flows.schedule_form import filled_in, is_wrapped
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -30,6 +33,20 @@ class InstalledFlow(Flow[P, R]):
     def to_deployment(self, *args: Any, **kwargs: Any) -> Any:
         """As Prefect's own; where an event loop runs it is to be awaited."""
         return super().to_deployment(*args, **{**kwargs, **_BY_MODULE})
+
+    def validate_parameters(self, parameters: dict[str, Any]) -> dict[str, Any]:
+        """As Prefect's own; what the form of a schedule was not filled in with is as the deployment has it."""
+        if is_wrapped(parameters):
+            parameters = filled_in(parameters, _parameters_of_deployment())
+        return super().validate_parameters(parameters)
+
+
+def _parameters_of_deployment() -> dict[str, Any]:
+    """Of the one whose run this is; none where it is of none."""
+    if (found := deployment.id) is None:
+        return {}
+    with get_client(sync_client=True) as client:
+        return client.read_deployment(found).parameters
 
 
 def installed_flow(*, name: str, description: str) -> Callable[[Callable[P, R]], InstalledFlow[P, R]]:

@@ -15,6 +15,17 @@ if TYPE_CHECKING:
 Path = str | os.PathLike[str]
 PLAIN = ("env", "checkpoint_every", "max_preemptions", "max_failures", "drills", "slices", "start_from")
 TIMING = ("grace", "orphan_after", "join_timeout", "provision_timeout", "deadline", "stall_timeout")
+# What flows that call `train` take together, as their `training`.
+TRAINING = (
+    "fallback_accelerators",
+    "env",
+    "checkpoint_every",
+    "max_preemptions",
+    "max_failures",
+    "slices",
+    "drills",
+    "timing",
+)
 
 
 class OfAJob(TypedDict, total=False):

@@ -10,15 +10,13 @@ from prefect.states import Cancelled, Completed
 from prefect_tpu.flows.candidate import Asked, Stopped, bring_to_its_end
 from prefect_tpu.flows.form import Pods, Training
 from prefect_tpu.flows.installed_flow import installed_flow
-from prefect_tpu.flows.saved import completed
+from prefect_tpu.flows.saved import placed
 from prefect_tpu.infra.errors import PrefectTpuError
 from prefect_tpu.infra.models.beginning import Wish
 from prefect_tpu.infra.models.judging import Rule
 from prefect_tpu.infra.models.records import Became, Entry
 from prefect_tpu.infra.models.registry import Registry
-from prefect_tpu.infra.pods import in_pods
 from prefect_tpu.infra.policy.retraining import DAY_SECONDS, Mode
-from prefect_tpu.infra.request import default_output
 from prefect_tpu.tasks import model_events
 from prefect_tpu.tasks.begin_candidate import begin_candidate
 from prefect_tpu.tasks.failing import failed, value_of
@@ -73,12 +71,12 @@ def retrain(
         params: Keyword arguments of the program.
         data: Name → file or folder, to train on. A candidate is begun where its content changed.
         held_out: Name → file or folder, to judge by.
-        watch: Places such as `gs://bucket/folder`, whose content counts as data too, though it is not copied.
+        watch: Folders, files or `gs://bucket/folder`, whose content counts as data too, though it is not copied.
         max_age_days: Days after which it is trained again though nothing changed. Empty: never.
         warm_start: Start with the champion's weights.
         force: Train it whatever was seen.
         approval_hours: Ask a person before a slice is asked for, and wait for so long. 0: do not ask.
-        evaluate_accelerator: The slice that it is judged on. Empty: as it is trained on.
+        evaluate_accelerator: One slice that it is judged on. Empty: as it is trained on.
         evaluate_params: Keyword arguments of `evaluate`.
         output: Folder of all jobs, where the model's history lies too.
         training: What else `train` takes.
@@ -95,32 +93,20 @@ def retrain(
         JobFailed: a job ended without its result. Where that was the program's fault, the candidate is given up.
     """
     try:
-        said, saved_output = completed({"image": image, "cluster": cluster, **pods.model_dump(exclude_defaults=True)})
-        chosen = in_pods(backend, said).get("backend", "local")
+        where = placed(backend, pods.said(image, cluster), output)
         wish = Wish(
-            model=model,
-            output=output or saved_output or default_output(chosen),
-            data=data,
-            held_out=held_out,
-            watch=watch,
+            model=model, output=where.output, data=data, held_out=held_out, watch=watch,
             max_age=None if max_age_days is None else max_age_days * DAY_SECONDS,
-            starts_warm=warm_start,
-            is_forced=force,
-        )
-        asked = Asked(
-            wish=wish,
-            rule=Rule(
-                program=evaluate, params=evaluate_params, metric=metric, mode=Mode(mode),
-                min_improvement=min_improvement,
-            ),
-            program=program,
-            params=params,
-            accelerator=accelerator,
-            judged_on=evaluate_accelerator or accelerator,
-            approval_seconds=approval_hours * 3600,
-            options={**training.given(), "backend": backend, "image": image, "cluster": cluster, "pods": pods},
+            starts_warm=warm_start, is_forced=force,
         )  # fmt: skip
-        return _carry_out(asked)
+        rule = Rule(
+            program=evaluate, params=evaluate_params, metric=metric, mode=Mode(mode), min_improvement=min_improvement
+        )
+        options = {**training.given(), "backend": backend, "image": image, "cluster": cluster, "pods": pods}
+        return _carry_out(Asked(
+            wish=wish, rule=rule, program=program, params=params, accelerator=accelerator,
+            judged_on=evaluate_accelerator, approval_hours=approval_hours, options=options,
+        ))  # fmt: skip
     except PrefectTpuError as exc:
         return failed(exc)
 
@@ -128,6 +114,7 @@ def retrain(
 def _carry_out(asked: Asked) -> dict[str, Any] | State[Any]:
     registry = Registry(asked.wish.output, asked.wish.model)
     asked.rule.mark  # noqa: B018 -- a judge that is not there is found out before anything is trained
+    model_events.tell_missed(registry)
     while (candidate := value_of(begin_candidate(asked.wish))) is not None:
         try:
             entry = bring_to_its_end(registry, asked, candidate)
@@ -147,7 +134,7 @@ def _skipped(registry: Registry) -> State[Any]:
 
 def _said(registry: Registry, entry: Entry) -> dict[str, Any] | State[Any]:
     model_events.tell(registry, entry)
-    version, champion = entry.tried, registry.champion()
+    version, champion = entry.tried, registry.point()  # whoever wrote the record may be about to
     said = {
         "model": registry.model,
         "decision": entry.became.value,

@@ -3,12 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from prefect_tpu.infra.errors import PlatformError, UsageError
-from prefect_tpu.infra.pods import PodDefaults
+from prefect_tpu.infra.pods import PodDefaults, in_pods
+from prefect_tpu.infra.request import default_output
 
 BLOCK = "block:"  # then the name of a block `GKECluster`
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placed:
+    """Where the hosts of a call run, and where its jobs lie.
+
+    settings: `backend` and `pods` of a job, as far as anything was said of them.
+    output: the folder of all jobs.
+    """
+
+    settings: dict[str, Any]
+    output: str
+
+
+def placed(backend: str | None, said: Mapping[str, Any], output: str | None) -> Placed:
+    """What follows from what was said of the backend, the pods and the output; empty text says nothing.
+
+    Raises as `completed`, and `UsageError` for what contradicts itself, lacks an image or names no output.
+    """
+    of_pods, saved_output = completed(said)
+    settings = in_pods(backend, of_pods)
+    return Placed(settings=settings, output=output or saved_output or default_output(settings.get("backend", "local")))
 
 
 def completed(said: Mapping[str, Any]) -> tuple[dict[str, Any], str]:

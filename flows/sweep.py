@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from prefect import get_run_logger
@@ -11,28 +10,23 @@ from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
 from prefect.states import Cancelled
 
-from prefect_tpu.flows.form import Pods, Timing
+from prefect_tpu.flows.form import Pods, Training
 from prefect_tpu.flows.installed_flow import installed_flow
-from prefect_tpu.flows.saved import completed
-from prefect_tpu.flows.trials import Trials
+from prefect_tpu.flows.saved import placed
+from prefect_tpu.flows.trials import drive
 from prefect_tpu.infra import layout
 from prefect_tpu.infra.errors import PrefectTpuError
-from prefect_tpu.infra.launcher.lease import Lease
-from prefect_tpu.infra.launcher.status import pause_between_looks
-from prefect_tpu.infra.pods import in_pods
-from prefect_tpu.infra.request import default_output
-from prefect_tpu.infra.storage import Storage, open_storage
+from prefect_tpu.infra.request import Request, check, made_up_name
+from prefect_tpu.infra.storage import open_storage
 from prefect_tpu.infra.sweep.asked import Asked, enter, sweep_name_from_run
 from prefect_tpu.infra.sweep.driver import SweepDriver
-from prefect_tpu.infra.sweep.holding import check_ours, holding
+from prefect_tpu.infra.sweep.holding import holding
 from prefect_tpu.infra.sweep.result import SweepResult, conclude, read_sweep_result
+from prefect_tpu.infra.sweep.space import sample
 from prefect_tpu.infra.sweep.study import check_installed
 from prefect_tpu.tasks.cancellation import asks_to_stop, being_cancelled, own_runs
 from prefect_tpu.tasks.collect_trials import collect_trials
 from prefect_tpu.tasks.failing import failed
-
-LOOK_SECONDS = 0.3
-ASK_SECONDS = 2.0  # between two questions whether the run is being cancelled
 
 
 @installed_flow(name="sweep", description="Try many parameters under a budget of chips; keep the best model.")
@@ -52,16 +46,9 @@ def sweep(
     data: dict[str, str] = {},  # noqa: B006
     name: str = "",
     output: str = "",
-    fallback_accelerators: list[str] = [],  # noqa: B006
-    env: dict[str, str] = {},  # noqa: B006
-    checkpoint_every: float = 600.0,
-    max_preemptions: int = 10,
-    max_failures: int = 0,
-    drills: list[str] = [],  # noqa: B006
-    timing: Timing = Timing(),  # noqa: B008 -- frozen by use: the form shows its fields
-    backend: str = "",
-    slices: int = 1,
     start_from: str = "",
+    training: Training = Training(),  # noqa: B008 -- frozen by use: the form shows its fields
+    backend: str = "",
     image: str = "",
     cluster: str = "",
     pods: Pods = Pods(),  # noqa: B008
@@ -90,16 +77,9 @@ def sweep(
             from the run's id.
         output: Folder of all jobs. Empty: `$PREFECT_TPU_OUTPUT`, or the user's data directory. Hosts in a cluster need
             a `gs://` URL.
-        fallback_accelerators: Taken in this order where the first is not to be had.
-        env: Plain environment variables of the program; no secrets.
-        checkpoint_every: Seconds between checkpoints.
-        max_preemptions: Restarts of a trial without progress before its job is given up.
-        max_failures: Restarts of a trial after an error of the program.
-        drills: Failures to rehearse in every trial, such as `preempt@step=40,host=2`.
-        timing: How long the launcher waits.
-        backend: Where hosts run, as of the flow `train`.
-        slices: How many slices of the accelerator each trial spans.
         start_from: Folder of another job whose newest checkpoint each trial starts with, or the place of one.
+        training: What else `train` takes, the same for all trials.
+        backend: Where hosts run, as of the flow `train`.
         image: What the container of each host runs: it has Python and the program's packages.
         cluster: The name `block:NAME` of a saved one, a kubeconfig context, or `gke://project/location/cluster`. Empty:
             the one this runs in, or that `kubectl` uses.
@@ -113,8 +93,9 @@ def sweep(
         SweepFailed: it is over, and no trial has a value.
     """
     try:
-        of_pods = pods.model_dump(exclude_defaults=True)
-        said, saved_output = completed({"image": image, "cluster": cluster, **of_pods})
+        where = placed(backend, pods.said(image, cluster), output)
+        settings = {**training.settings(), "start_from": start_from, **where.settings}
+        of_trials = training.given()
         asked = Asked(
             name=name or sweep_name_from_run(str(flow_run.id)),
             program=program,
@@ -122,8 +103,8 @@ def sweep(
             metric=metric,
             mode=mode,
             trials=trials,
-            accelerators=(accelerator, *fallback_accelerators),
-            slices=slices,
+            accelerators=(accelerator, *of_trials.pop("fallback_accelerators")),
+            slices=of_trials.pop("slices"),
             chips=chips,
             first=tuple(first),
             pruner=pruner,
@@ -131,24 +112,18 @@ def sweep(
             seed=seed,
             params=params,
             shared={
+                **of_trials,
+                "timing": training.timing.model_dump(),
                 "data": data,
-                "env": env,
-                "checkpoint_every": checkpoint_every,
-                "max_preemptions": max_preemptions,
-                "max_failures": max_failures,
-                "drills": drills,
-                "timing": timing.model_dump(),
                 "backend": backend,
                 **({"start_from": start_from} if start_from else {}),
                 "image": image,
                 "cluster": cluster,
-                "pods": of_pods,
+                "pods": pods.model_dump(exclude_defaults=True),
             },
         )
         check_installed()
-        found = _carry_out(
-            asked, output or saved_output or default_output(in_pods(backend, said).get("backend", "local"))
-        )
+        found = _carry_out(asked, where.output, settings)
         if found is None:
             return Cancelled(message=f"Sweep {asked.name} was stopped; run it again by that name to go on.")
         return collect_trials(found)
@@ -156,14 +131,16 @@ def sweep(
         return failed(exc)
 
 
-def _carry_out(asked: Asked, output: str) -> SweepResult | None:
-    """The sweep's end; None where somebody stopped it before."""
+def _carry_out(asked: Asked, output: str, settings: Mapping[str, Any]) -> SweepResult | None:
+    """The sweep's end; None where somebody stopped it before. settings: of the job of any trial."""
     jobs, runs, log = open_storage(output), own_runs(), get_run_logger()
     folder, wishes = jobs.inside(layout.sweep(asked.name)), asks_to_stop(*runs)
 
     def tell(text: str) -> None:
         log.info("%s", text)
 
+    if folder.get(layout.SWEEP) is None:  # else it goes on, and what was asked for stays what it was
+        check(_any_trial(asked, output, settings))
     enter(folder, asked)
     with holding(folder, tell, wishes) as lease:
         if lease is None:
@@ -171,32 +148,18 @@ def _carry_out(asked: Asked, output: str) -> SweepResult | None:
         if (before := read_sweep_result(folder)) is not None:
             return before
         driver = SweepDriver(jobs, asked, tell, frozenset(map(being_cancelled, runs)))
-        _drive(driver, lease, wishes, folder)
+        drive(driver, lease, wishes)
         return None if driver.leaves is not None else conclude(driver)
 
 
-def _drive(driver: SweepDriver, lease: Lease, wishes: Callable[[], str | None], folder: Storage) -> None:
-    """Until nothing is left to do. Whatever ends this process politely lets the trials save and stop."""
-    trials, pause, next_question = Trials(), pause_between_looks(folder, LOOK_SECONDS), 0.0
-    try:
-        while not driver.is_over:
-            check_ours(lease)
-            for call in driver.turn():
-                trials.begin(call)
-            if (ended := trials.ended(at_most=pause)) is not None:
-                driver.ended(*ended)
-            if time.monotonic() >= next_question:
-                if (reason := wishes()) is not None:
-                    driver.leave(reason)
-                next_question = time.monotonic() + ASK_SECONDS
-    except BaseException:
-        if lease.successor() is None:  # else whoever drives now waits for these jobs
-            _let_go(driver, trials, pause)
-        raise
-
-
-def _let_go(driver: SweepDriver, trials: Trials, pause: float) -> None:
-    ended: set[int] = set()
-    while driver.interrupt("the process of its sweep was told to end") - ended:
-        if (found := trials.ended(at_most=pause)) is not None:
-            ended.add(found[0])
+def _any_trial(asked: Asked, output: str, settings: Mapping[str, Any]) -> Request:
+    """Under a name that no job has: whether there can be any is to be known before the sweep's own name is taken."""
+    return Request(
+        name=made_up_name(),
+        program=asked.program,
+        accelerators=asked.accelerators,
+        output=output,
+        params={**asked.params, **sample(asked.parsed)},
+        data=asked.shared["data"],
+        settings=settings,
+    )

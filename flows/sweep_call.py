@@ -10,7 +10,7 @@ from prefect_tpu.flows.asking import Asked as AskedJob
 from prefect_tpu.flows.asking import ask, parameters
 from prefect_tpu.flows.brief import brief
 from prefect_tpu.flows.call import run_to_end
-from prefect_tpu.flows.options import OF_SWEEP, Path, SweepOptions, check_names
+from prefect_tpu.flows.options import OF_SWEEP, TRAINING, Path, SweepOptions, check_names
 from prefect_tpu.infra import layout
 from prefect_tpu.infra.errors import SweepFailed
 from prefect_tpu.infra.request import Request, made_up_name
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from prefect.client.schemas.objects import State
 
 OF_THE_SWEEP = ("metric", "mode", "trials", "chips", "pruner", "sampler", "seed")
-NOT_SHARED = frozenset({"arguments"})  # of `train`: a sweep's programs are functions
 
 
 @brief
@@ -51,7 +50,8 @@ def sweep(
         data: name → file or folder, laid down for the program to read.
         name: of the sweep, at most 13 characters; call with the same name again to go on where it stopped.
         output: folder of all jobs; `$PREFECT_TPU_OUTPUT` or the user's data directory by default.
-        **options: further parameters of the flow `prefect_tpu.flows.sweep.sweep`, and those of its `timing`.
+        **options: further parameters of the flow `prefect_tpu.flows.sweep.sweep`, those of its `training` and `timing`
+            by their own names.
 
     Returns:
         The sweep's result: the best trial with its value, its parameters and its model, and all others.
@@ -94,18 +94,17 @@ def _carry_out(asked: Asked, job: AskedJob, own: Mapping[str, Any]) -> SweepResu
 
 def _parameters(asked: Asked, request: Request, own: Mapping[str, Any]) -> dict[str, Any]:
     """Of the flow `sweep`; request: of any of its trials."""
+    of_trial = parameters(request)
+    del of_trial["arguments"]  # a sweep's programs are functions
+    training = {name: of_trial.pop(name) for name in TRAINING if name in of_trial}
     return {
-        **{key: value for key, value in parameters(request).items() if key not in NOT_SHARED},
+        **of_trial,
         **own,
-        "program": request.program,
+        "training": training,
         "space": dict(asked.space),
-        "accelerator": asked.accelerators[0],
-        "fallback_accelerators": list(asked.accelerators[1:]),
-        "slices": asked.slices,
         "first": [dict(point) for point in asked.first],
         "params": asked.params,
         "name": asked.name,
-        "output": request.output,
     }
 
 

@@ -13,13 +13,12 @@ from prefect.states import Cancelled
 
 from prefect_tpu.flows.form import Pods, Timing
 from prefect_tpu.flows.installed_flow import installed_flow
-from prefect_tpu.flows.saved import completed
+from prefect_tpu.flows.saved import placed
 from prefect_tpu.infra.errors import JobFailed, PrefectTpuError
 from prefect_tpu.infra.job import JobResult, SliceJob, name_from_run
 from prefect_tpu.infra.launcher.asked_by import AskedBy, write_asked_by
 from prefect_tpu.infra.launcher.driving import Driving, driving
-from prefect_tpu.infra.pods import in_pods
-from prefect_tpu.infra.request import Request, default_output, job_folder
+from prefect_tpu.infra.request import Request, job_folder
 from prefect_tpu.infra.storage import open_storage
 from prefect_tpu.infra.summary import failing_traceback
 from prefect_tpu.tasks.belonging import related_here
@@ -95,7 +94,7 @@ def train(
         JobFailed: the job ended without its result.
     """
     try:
-        said, saved_output = completed({"image": image, "cluster": cluster, **pods.model_dump(exclude_defaults=True)})
+        where = placed(backend, pods.said(image, cluster), output)
         settings = {
             "env": env,
             "checkpoint_every": checkpoint_every,
@@ -105,13 +104,13 @@ def train(
             "slices": slices,
             "start_from": start_from,
             **timing.model_dump(),
-            **in_pods(backend, said),
+            **where.settings,
         }
         request = Request(
             name=name or name_from_run(str(flow_run.id)),
             program=program,
             accelerators=(accelerator, *fallback_accelerators),
-            output=output or saved_output or default_output(settings.get("backend", "local")),
+            output=where.output,
             params=params,
             arguments=tuple(arguments),
             data=data,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import queue
+import time
+from collections.abc import Callable
 from typing import Any
 
 from prefect import get_run_logger, task
@@ -13,9 +15,45 @@ from prefect_tpu.flows.train import train
 from prefect_tpu.infra.errors import PlatformError
 from prefect_tpu.infra.launcher import history
 from prefect_tpu.infra.launcher.driving import drive_to_end, driving
+from prefect_tpu.infra.launcher.lease import Lease
+from prefect_tpu.infra.launcher.status import pause_between_looks
 from prefect_tpu.infra.storage import open_storage
-from prefect_tpu.infra.sweep.driver import Call
+from prefect_tpu.infra.sweep.driver import Call, SweepDriver
+from prefect_tpu.infra.sweep.holding import check_ours
+from prefect_tpu.tasks.chip_limits import ChipLimits
 from prefect_tpu.tasks.reporting import Reporter
+
+LOOK_SECONDS = 0.3
+ASK_SECONDS = 2.0  # between two questions whether the run is being cancelled
+TOLD_TO_END = "the process of its sweep was told to end"
+
+
+def drive(driver: SweepDriver, lease: Lease, wishes: Callable[[], str | None]) -> None:
+    """Until nothing is left to do. Whatever ends this process politely lets the trials save and stop."""
+    trials, pause, next_question = Trials(), pause_between_looks(driver.storage, LOOK_SECONDS), 0.0
+    try:
+        while not driver.is_over:
+            check_ours(lease)
+            for call in driver.turn():
+                trials.begin(call)
+            if (ended := trials.ended(at_most=pause)) is not None:
+                driver.ended(*ended)
+            if time.monotonic() >= next_question:
+                if (reason := wishes()) is not None:
+                    driver.leave(reason)
+                next_question = time.monotonic() + ASK_SECONDS
+    except BaseException:
+        if lease.successor() is None:  # else whoever drives now waits for these jobs
+            _let_go(driver, trials, pause)
+        raise
+
+
+def _let_go(driver: SweepDriver, trials: Trials, pause: float) -> None:
+    """Wait for those that have begun: a turn that was cut short leaves jobs that nobody carries out."""
+    driver.interrupt(TOLD_TO_END)
+    while trials.are_any:
+        trials.ended(at_most=pause)
+        driver.interrupt(TOLD_TO_END)
 
 
 class Trials:
@@ -23,17 +61,26 @@ class Trials:
 
     def __init__(self) -> None:
         self._ended: queue.SimpleQueue[tuple[int, Exception | None]] = queue.SimpleQueue()
+        self._begun: set[int] = set()
 
     def begin(self, call: Call) -> None:
         """Carry a job out, beside everything else."""
         trial.with_options(task_run_name=f"trial-{call.trial}").submit(call, self)
+        self._begun.add(call.trial)
+
+    @property
+    def are_any(self) -> bool:
+        """Whether one has begun whose end was not told yet."""
+        return bool(self._begun)
 
     def ended(self, at_most: float) -> tuple[int, Exception | None] | None:
         """(trial, why its call came to nothing, or None) of one that has ended; None where none does within seconds."""
         try:
-            return self._ended.get(timeout=at_most)
+            found = self._ended.get(timeout=at_most)
         except queue.Empty:
             return None
+        self._begun.discard(found[0])
+        return found
 
     def say(self, number: int, error: Exception | None) -> None:
         """Called by the trial itself, in its own thread."""
@@ -67,7 +114,8 @@ def _bring_to_end(call: Call) -> None:
     """A job that was asked to stop: `train` would let it go on."""
     job = history.read_job(open_storage(call.folder))
     if job is not None:
-        with driving(job, call.folder, Reporter(get_run_logger()), goes_on=False) as driven:
+        report = Reporter(get_run_logger())
+        with driving(job, call.folder, report, goes_on=False, permits=ChipLimits()) as driven:
             drive_to_end(driven)
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-JOB_NAME = re.compile(r"[a-z][a-z0-9-]{0,17}")
+LONGEST_JOB_NAME = 18
+JOB_NAME = re.compile(rf"[a-z][a-z0-9-]{{0,{LONGEST_JOB_NAME - 1}}}")
 # The jobs of a sweep's trials have its name, a hyphen and up to four digits.
 SWEEP_NAME = re.compile(r"[a-z][a-z0-9-]{0,12}")
 DATA_FOLDER = ".data"  # beside the jobs: staged data is shared by all jobs of an output
@@ -20,7 +21,7 @@ SWEEPS_FOLDER = ".sweeps"  # beside the jobs: a folder for each sweep, whose tri
 
 SWEEP = "sweep.json"  # in the folder of a sweep: what was asked for
 STUDY = "study"  # in the folder of a sweep: what is known of its trials, as Optuna writes it
-CHIPS = "chips"  # in the folder of a sweep: which trial took or gave back how many chips, in that order
+CHIPS = "chips"  # in the folder of a sweep: which trial took or gave back how many chips, and who came to drive it
 PRUNED = "pruned"  # in the folder of a sweep: the trials that were given up
 JOB = "job.json"  # what was asked for
 STOP = "stop.json"  # somebody wants the job stopped
@@ -129,9 +130,19 @@ def model_approval(number: int) -> str:
     return f"{MODEL_CANDIDATES}/{number}.approval"
 
 
+def model_asked(number: int) -> str:
+    """Of a model: a record for each flow run that asks somebody about a candidate; create-only."""
+    return f"{MODEL_CANDIDATES}/{number}.asked"
+
+
 def model_entry(number: int) -> str:
     """Of a model: a record of its history; create-only, so that each is written for the history as it was."""
     return f"{MODEL_HISTORY}/{number}.json"
+
+
+def model_told(number: int) -> str:
+    """Of a model: automations were told of a record of its history; empty, create-only."""
+    return f"{MODEL_HISTORY}/{number}.told"
 
 
 def plan(attempt: int) -> str:

@@ -79,8 +79,10 @@ def prepare(request: Request, copied: Callable[[int], None] = lambda _: None) ->
 
 
 def check(request: Request) -> None:
-    """Raise `UsageError` for whatever the person can mend, but for the data itself; nothing is written."""
+    """Raise `UsageError` for whatever the person can mend, but for what is in the data; nothing is written."""
     _checked(request)
+    for source in request.data.values():
+        staging.check(source, request.output)
 
 
 def imagine(request: Request) -> tuple[SliceJob, packing.Packed]:

@@ -23,6 +23,16 @@ def value(raw: bytes, info: ResultInfo) -> Any:
     return cloudpickle.loads(raw)
 
 
+def number(value: object) -> float | None:
+    """Also one of NumPy or JAX; None of what is none, such as text that reads like one."""
+    if isinstance(value, str | bytes | bool) or not hasattr(value, "__float__"):
+        return None
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError, RuntimeError):  # an array of several, a number beyond all floats
+        return None
+
+
 def exception(raw: bytes, note: str) -> Exception | None:
     """What a sent function raised, with a note; None where it cannot be unpickled here, or is no error."""
     import cloudpickle

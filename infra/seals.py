@@ -43,7 +43,7 @@ def seal(root: Storage, point: RestorePoint, **facts: Any) -> bool:
 
 def is_whole(root: Storage, point: RestorePoint) -> bool:
     """Whether the checkpoint was sealed and every file of its seal is there as far as a look tells: nothing is read."""
-    return _flaw(root, point, reads=False) is None
+    return _readable_flaw(root, point, reads=False) is None
 
 
 def flaw(root: Storage, point: RestorePoint) -> str | None:
@@ -52,10 +52,21 @@ def flaw(root: Storage, point: RestorePoint) -> str | None:
 
     A seal that cannot be read, or that lists no files, seals nothing.
     """
-    return _flaw(root, point, reads=True)
+    return _readable_flaw(root, point, reads=True)
 
 
-def _flaw(root: Storage, point: RestorePoint, *, reads: bool) -> str | None:
+def _readable_flaw(root: Storage, point: RestorePoint, *, reads: bool) -> str | None:
+    try:
+        return lasting_flaw(root, point, reads=reads)
+    except (OSError, PlatformError) as exc:
+        return f"It cannot be read: {exc}."
+
+
+def lasting_flaw(root: Storage, point: RestorePoint, *, reads: bool) -> str | None:
+    """As `flaw`; but where the storage cannot be read, which may pass, that is raised as it is.
+
+    reads: what the seal has sums of is read, where a look does not tell.
+    """
     try:
         sealed = contract.read_json(root.get(_name(point)) or b"", "Its seal")
         found = _files(root, point)
@@ -68,8 +79,6 @@ def _flaw(root: Storage, point: RestorePoint, *, reads: bool) -> str | None:
         return str(exc)
     except (KeyError, AttributeError, TypeError) as exc:
         return f"Its seal is damaged ({exc!r})."
-    except (OSError, PlatformError) as exc:
-        return f"It cannot be read: {exc}."
     return f"{changed[0]} is missing or was changed after it was sealed." if changed else None
 
 

@@ -49,6 +49,12 @@ class Measured:
 
 def find(source: str, output: str) -> Source:
     """The files behind a name. Raises `UsageError` for what cannot be staged into this output."""
+    path = place(source, output)
+    return Source(path=path, files=_files(path))
+
+
+def place(source: str, output: str) -> Path:
+    """Where they lie. Raises `UsageError` where nothing is there, and for what is never staged into this output."""
     if not source:
         raise UsageError("Data is named by an empty path: give a file or a folder.")
     if "://" in source:
@@ -59,7 +65,11 @@ def find(source: str, output: str) -> Source:
     path = Path(source).expanduser()
     if "://" not in output:
         _check_apart(path, Path(output).expanduser())
-    return Source(path=path, files=_files(path))
+    if path.is_symlink() and not path.exists():
+        raise UsageError(f"Data {path} is a link that leads nowhere: give what it should lead to.")
+    if not path.exists():
+        raise UsageError(f"Data {path} is not there: check the path.")
+    return path
 
 
 def measure(source: Source) -> Measured:
@@ -82,10 +92,6 @@ def _check_apart(path: Path, output: Path) -> None:
 
 def _files(path: Path) -> dict[str, Path]:
     """Name within the data → file."""
-    if path.is_symlink() and not path.exists():
-        raise UsageError(f"Data {path} is a link that leads nowhere: give what it should lead to.")
-    if not path.exists():
-        raise UsageError(f"Data {path} is not there: check the path.")
     if path.is_file():
         return {path.resolve().name: path}
     if not path.is_dir():

@@ -55,6 +55,19 @@ def stage(source: str, output: str, copied: Copied = lambda _: None) -> Staged:
     return Staged(sha256=measured.sha256, bytes=measured.bytes, copied=is_new)
 
 
+def is_staged(source: str, output: str) -> bool:
+    """Whether `sha256:HASH` lies in this output."""
+    return open_storage(output).get(manifest_name(source.removeprefix(STAGED))) is not None
+
+
+def check(source: str, output: str) -> None:
+    """Raise `UsageError` where nothing is there to be laid down; nobody looks into it."""
+    if source.startswith(STAGED):
+        _lies_there(source, output)
+    else:
+        sources.place(source, output)
+
+
 def measure(source: str, output: str) -> tuple[str, int]:
     """The hash and the bytes that data would have; nothing is written. Raises as `stage` does."""
     if source.startswith(STAGED):

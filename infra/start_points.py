@@ -65,6 +65,18 @@ def check(place: str) -> None:
         raise UsageError(f"start_from {place!r} is no job: give the folder of one, `output` in all that is printed.")
 
 
+def is_usable(place: str, *, reads: bool = True) -> bool:
+    """Whether a job, or a whole checkpoint, lies at a place. reads: all of it is read to know, else it is looked at.
+
+    Raises `PlatformError` where the storage cannot be read: what cannot be seen now is not gone.
+    """
+    start = parse(place)
+    storage = open_storage(start.folder)
+    if storage.changed(layout.JOB) is None:
+        return False
+    return start.point is None or seals.lasting_flaw(checkpoints_of(storage), start.point, reads=reads) is None
+
+
 def checkpoints_of(job: Storage) -> Storage:
     """Where the checkpoints of a job lie."""
     return job.inside(layout.CHECKPOINTS)

@@ -6,52 +6,52 @@ import time
 
 from prefect import get_run_logger, pause_flow_run
 from prefect.exceptions import FlowPauseTimeout
-from prefect.input import RunInput
-from pydantic import Field
 
 from prefect_tpu.infra import contract, layout
 from prefect_tpu.infra.errors import UsageError
 from prefect_tpu.infra.models.records import Candidate
 from prefect_tpu.infra.models.registry import Registry
-
-LOOK_SECONDS = 5
-
-
-class Approval(RunInput):
-    """What is asked before a slice is paid for."""
-
-    approved: bool = Field(True, description="Train it.")
-    reason: str = Field("", description="Why, or why not.")
+from prefect_tpu.tasks.questions import LOOK_SECONDS, Approval, answered_elsewhere, ask_as, key_of
 
 
-def approval(registry: Registry, candidate: Candidate, what: str, seconds: float) -> Approval:
-    """What somebody said, once: a run that goes on with this candidate does not ask again.
+def approval(registry: Registry, candidate: Candidate, what: str, seconds: float) -> Approval | None:
+    """What somebody said, once: nobody is asked again by a run that goes on with this candidate, nor while another
+    run asks. None where this run is cancelled meanwhile.
 
     Raises `UsageError` where nobody answers for so many seconds.
     """
-    name = layout.model_approval(candidate.number)
-    if (said := _read(registry, name)) is not None:
+    if (said := _read(registry, candidate)) is not None:
         return said
+    found = answered_elsewhere(registry, candidate)
+    if found.is_cancelled:
+        return None
+    said = found.answer or _read(registry, candidate) or _ask(registry, candidate, what, seconds)
+    told = {"approved": said.approved, "reason": said.reason, "at": time.time()}
+    registry.storage.put_if_absent(layout.model_approval(candidate.number), contract.write_json(told))
+    return _read(registry, candidate)  # of two that asked at the same moment the first answer counts
+
+
+def _ask(registry: Registry, candidate: Candidate, what: str, seconds: float) -> Approval:
     get_run_logger().info("Waiting for somebody to approve: %s", what)
     form = Approval.with_initial_data(description=f"{what}\n\nIt is begun because {candidate.reason}.")
+    ask_as(registry, candidate)
     try:
-        said = pause_flow_run(
-            wait_for_input=form, timeout=int(seconds), poll_interval=LOOK_SECONDS,
-            key=f"{registry.model}-{candidate.number}",
+        return pause_flow_run(
+            wait_for_input=form, timeout=max(1, int(seconds)), poll_interval=LOOK_SECONDS,
+            key=key_of(registry, candidate),
         )  # fmt: skip
     except FlowPauseTimeout as exc:
         raise UsageError(
             f"Nobody has approved candidate {candidate.number} of model {registry.model!r} within {seconds / 3600:.1f}"
             " h. It stays as it is: the next run asks again."
         ) from exc
-    told = {"approved": said.approved, "reason": said.reason, "at": time.time()}
-    registry.storage.put_if_absent(name, contract.write_json(told))
-    return said
 
 
-def _read(registry: Registry, name: str) -> Approval | None:
-    raw = registry.storage.get(name)
+def _read(registry: Registry, candidate: Candidate) -> Approval | None:
+    name = layout.model_approval(candidate.number)
+    raw, where = registry.storage.get(name), registry.storage.where(name)
     if raw is None:
         return None
-    said = contract.read_json(raw, registry.storage.where(name))
-    return Approval(approved=bool(said["approved"]), reason=str(said["reason"]))
+    with contract.reading(where):
+        said = contract.read_json(raw, where)
+        return Approval(approved=bool(said["approved"]), reason=str(said["reason"]))

@@ -29,6 +29,7 @@ ABSENT_SECONDS = 60.0  # until it is asked again whether there is such a limit
 DENIED_SECONDS = 5.0  # until it is asked again whether as many are free; all jobs of a worker hear one answer
 _TOO_FEW, _TOO_MANY, _GONE = 423, 422, 410  # occupied by others; more than the limit; a lease that has lapsed
 _AWAY = (httpx.HTTPError, TimeoutError, OSError, RuntimeError)
+_NO_ANSWER = (ValueError, KeyError)  # a page of whatever stands before the server, or of one of another version
 
 Client = Callable[[], AbstractAsyncContextManager[PrefectClient]]
 
@@ -63,7 +64,7 @@ class ChipLimits:
             with anyio.fail_after(ANSWER_SECONDS):
                 async with self._client() as client:
                     return await self._take(client, name, chips)
-        except _AWAY as exc:
+        except (*_AWAY, *_NO_ANSWER) as exc:
             return None if name in self._absent else _unanswered(name, exc)
 
     async def renew(self, permit: Permit) -> Standing:
@@ -139,7 +140,12 @@ def _never(name: str, limit: int, chips: Chips) -> Refused:
 
 
 def _unanswered(name: str, exc: Exception) -> Waiting:
-    """Never with the address, which may have a password in it."""
-    why = f"it answers {exc.response.status_code}" if isinstance(exc, httpx.HTTPStatusError) else type(exc).__name__
-    reason = f"the Prefect server does not say whether concurrency limit {name!r} has room ({why}); asked again"
+    reason = f"the Prefect server does not say whether concurrency limit {name!r} has room ({_why(exc)}); asked again"
     return Waiting(reason=reason, kind=FailureKind.NO_QUOTA, what=WaitFor.QUOTA)
+
+
+def _why(exc: Exception) -> str:
+    """Never with the address, which may have a password in it."""
+    if isinstance(exc, httpx.HTTPStatusError):
+        return f"it answers {exc.response.status_code}"
+    return "what it answers is none of its answers" if isinstance(exc, _NO_ANSWER) else type(exc).__name__

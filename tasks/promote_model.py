@@ -32,10 +32,17 @@ def promote_model(
         return None
     registry.point()
     get_run_logger().info("Candidate %d of model %s %s", candidate.number, registry.model, in_words(entry))
-    create_markdown_artifact(
-        key=f"model-{registry.model}", markdown=as_markdown(registry), description=f"Model {registry.model}"
-    )
+    _show(registry)
     return entry
+
+
+def _show(registry: Registry) -> None:
+    try:
+        create_markdown_artifact(
+            key=f"model-{registry.model}", markdown=as_markdown(registry), description=f"Model {registry.model}"
+        )
+    except Exception as exc:  # whatever is wrong with a server or an old record: what was decided stays
+        get_run_logger().warning("The history of model %s could not be shown: %s", registry.model, exc)
 
 
 def in_words(entry: Entry) -> str:

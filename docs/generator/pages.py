@@ -7,7 +7,7 @@ import enum
 import inspect
 import sys
 import tempfile
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ OF_AN_ATTEMPT = (plan.HostPlan, plan.RestorePoint)
 OF_A_HOST = (contract.HostRecord, contract.Progress, contract.Silence, contract.ProgramError, contract.ResultInfo)
 OF_AN_END = (job.JobResult, job.AttemptSummary, errors.Failure)
 OF_NOW = (status.JobStatus, status.HostStatus, state.Observation, state.HostObservation)
+GROUPS = {"timing": form.Timing, "training": form.Training, "pods": form.Pods}  # of a flow's parameters
 NAMES_OF_OBJECTS = ("attempt_name", "trial_job")  # in `layout`, though no files have them
 MACHINE = ("OUTPUT", "SLICES", "MAX_HOSTS")  # set by whoever owns the machine; the others are a host's own
 
@@ -111,21 +112,17 @@ def _enum(level: str, cls: type[enum.Enum]) -> str:
 
 def parameters() -> str:
     """The flows' parameters, and the job that they make."""
-    groups = {"timing": form.Timing, "pods": form.Pods}
-    together = [
-        (code(f"{group}.{name}"), markdown.default(field.default), sentence(field.description or ""))
-        for group, model in groups.items()
-        for name, field in model.model_fields.items()
-    ]
+    of_train = [*_of_flow(train.train), *_of_group("timing"), *_of_group("pods")]
     return markdown.page(
         "Parameters",
         "What may be asked of a run. Durations are in seconds.",
         "## The flow `train`",
         "Of a deployment. `prefect_tpu.train`, `run` and `submit` take them too, those of `timing` by their own names.",
-        table(("parameter", "default", "meaning"), [*_of_flow(train.train, groups), *together]),
+        table(("parameter", "default", "meaning"), of_train),
         "## The flow `sweep`",
-        "Of a deployment. `prefect_tpu.sweep` takes them too. `timing` and `pods` are as above.",
-        table(("parameter", "default", "meaning"), _of_flow(sweep.sweep, groups)),
+        "Of a deployment. `prefect_tpu.sweep` takes them too, those of `training` by their own names. `training.timing`"
+        " and `pods` are as above.",
+        table(("parameter", "default", "meaning"), [*_of_flow(sweep.sweep), *_of_group("training")]),
         "## The job",
         "What each way in makes of it, kept as `job.json`. A job that has ended may be run again under its name with"
         f" other {', '.join(code(name) for name in _settings())}; with anything else changed it is refused.",
@@ -136,13 +133,24 @@ def parameters() -> str:
     )
 
 
-def _of_flow(flow: Any, groups: Container[str]) -> list[tuple[str, str, str]]:
+def _of_group(group: str) -> list[tuple[str, str, str]]:
+    return [
+        (code(f"{group}.{name}"), _unless_group(name, field.default), sentence(field.description or ""))
+        for name, field in GROUPS[group].model_fields.items()
+    ]
+
+
+def _of_flow(flow: Any) -> list[tuple[str, str, str]]:
     function = inspect.unwrap(flow.fn)
     meanings = code_words.section(function, "Args")
     return [
-        (code(name), markdown.default(item.default) if name not in groups else "", sentence(meanings.get(name, "")))
+        (code(name), _unless_group(name, item.default), sentence(meanings.get(name, "")))
         for name, item in inspect.signature(function).parameters.items()
     ]
+
+
+def _unless_group(name: str, default: object) -> str:
+    return "" if name in GROUPS else markdown.default(default)
 
 
 def _settings() -> list[str]:

@@ -9,13 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from prefect_tpu.flows.saved import completed
+from prefect_tpu.flows.saved import placed
 from prefect_tpu.flows.shell.durations import seconds, seconds_or_never
 from prefect_tpu.flows.shell.options import JobOptions
 from prefect_tpu.flows.shell.pods import pods_of
 from prefect_tpu.infra.errors import UsageError
-from prefect_tpu.infra.pods import in_pods
-from prefect_tpu.infra.request import Request, default_output, made_up_name
+from prefect_tpu.infra.request import Request, made_up_name
 
 V = TypeVar("V")
 _DURATIONS = ("checkpoint_every", "grace", "provision_timeout", "join_timeout")
@@ -25,17 +24,16 @@ _AS_GIVEN = ("max_preemptions", "max_failures", "dialect", "slices", "start_from
 
 def request_of(options: JobOptions) -> Request:
     """The request. Raises `UsageError` for words that mean nothing."""
-    said, saved_output = completed(pods_of(options))
-    settings = {**_settings(options), **in_pods(options.backend, said)}
+    where = placed(options.backend, pods_of(options), options.output)
     return Request(
         name=options.name or made_up_name(),
         program=options.target,
         accelerators=tuple(_accelerator(name, options.spot) for name in options.accelerator or ("cpu",)),
-        output=options.output or saved_output or default_output(settings.get("backend", "local")),
+        output=where.output,
         params=named_values("--param", options.param or ()),
         arguments=tuple(options.arguments or ()),
         data=_unique("--data", _data(options.data or ())),
-        settings=settings,
+        settings={**_settings(options), **where.settings},
     )
 
 

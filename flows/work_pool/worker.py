@@ -105,6 +105,8 @@ class TpuSliceWorker(BaseWorker[TpuSliceConfiguration, TpuSliceVariables, TpuSli
         """
         try:
             await super()._submit_run(flow_run)
+            if flow_run.id not in self._kept:  # Prefect forgets the slot of a run whose deployment is gone
+                self._release_limit_slot(flow_run.id)
         except httpx.HTTPError as exc:
             self._logger.warning("Flow run %s could not be taken up yet: %s", flow_run.id, exc)
             self._release_limit_slot(flow_run.id)
@@ -120,7 +122,8 @@ class TpuSliceWorker(BaseWorker[TpuSliceConfiguration, TpuSliceVariables, TpuSli
     ) -> TpuSliceWorkerResult:
         """Write the run down as a job, which the reconciler then brings to its end. Never waits for a slice.
 
-        Only a worker with `--limit` or `--run-once` comes back when the run has ended.
+        Runs that Python submits come here too: their `infrastructure_pid` is stored by nobody else. Only a worker with
+        `--limit` or `--run-once` comes back when the run has ended.
         """
         if self._limit is not None or self._is_once:
             self._kept.add(flow_run.id)
@@ -131,10 +134,6 @@ class TpuSliceWorker(BaseWorker[TpuSliceConfiguration, TpuSliceVariables, TpuSli
         finally:
             self._kept.discard(flow_run.id)
         return TpuSliceWorkerResult(identifier=folder or str(flow_run.id), status_code=0)
-
-    async def _initiate_run(self, flow_run: FlowRun, configuration: TpuSliceConfiguration) -> None:
-        """The same for a run that Python submits; nobody else stores its `infrastructure_pid`."""
-        await self._take(flow_run, configuration, None)
 
     async def kill_infrastructure(
         self, infrastructure_pid: str, configuration: TpuSliceConfiguration, grace_seconds: int = 30

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -11,7 +11,9 @@ from prefect_tpu.infra.errors import UsageError
 from prefect_tpu.infra.launcher import history
 from prefect_tpu.infra.models.records import Became, Candidate, Entry
 from prefect_tpu.infra.models.registry import Registry, Standing
-from prefect_tpu.infra.policy.retraining import JobIs, Seen, why_to_abandon, why_to_train
+from prefect_tpu.infra.models.watching import fingerprint
+from prefect_tpu.infra.policy.retraining import DAY_SECONDS, JobIs, Seen, why_to_abandon, why_to_train
+from prefect_tpu.infra.staging import STAGED
 from prefect_tpu.infra.storage import open_storage
 
 
@@ -36,6 +38,12 @@ class Wish:
     max_age: float | None = None
     starts_warm: bool = True
     is_forced: bool = False
+
+    def __post_init__(self) -> None:
+        if self.max_age is not None and not 0 < self.max_age < math.inf:
+            raise UsageError(
+                f"max_age_days is {self.max_age / DAY_SECONDS:g}: give a number above 0, or leave it out for never."
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,19 +78,6 @@ def evaluations(wish: Wish) -> str:
     return open_storage(wish.output).inside(layout.evaluations(wish.model)).url
 
 
-def fingerprint(place: str) -> str:
-    """Of all that lies below a place, by names and check sums. In a bucket nothing is read for it."""
-    parent, _, folder = open_storage(place).url.rpartition("/")
-    storage, whole = open_storage(parent or "/"), hashlib.sha256()
-    facts = storage.facts(folder)
-    if not facts:
-        raise UsageError(f"Nothing lies at {place}, which is watched for new data: check the name.")
-    for name in sorted(facts):
-        checksum = facts[name].checksum or storage.checksum(name)
-        whole.update(f"{name}\0{checksum}\n".encode(errors="surrogateescape"))
-    return whole.hexdigest()
-
-
 def begin(registry: Registry, wish: Wish, found: Found, now: float) -> Candidate | None:
     """The candidate to bring to its end; None where nothing calls for one. now: seconds since the epoch."""
     registry.point()
@@ -91,7 +86,7 @@ def begin(registry: Registry, wish: Wish, found: Found, now: float) -> Candidate
         if standing.open is None:
             return _begin_new(registry, standing, wish, found, now)
         job = job_is(wish.output, standing.open.job)
-        why = why_to_abandon(job, standing.open.seen, found.seen)
+        why = why_to_abandon(job, standing.open.seen, found.seen) or _lost(wish, standing.open)
         if why is None:
             return standing.open
         close(registry, standing.open, Became.ABANDONED, why, now)
@@ -110,12 +105,12 @@ def _begin_new(registry: Registry, standing: Standing, wish: Wish, found: Found,
     reason = why_to_train(seen)
     if reason is None:
         return None
-    number = registry.next_candidate()
+    number = _free_number(registry, standing.newest + 1)
     candidate = Candidate(
         number=number,
         began=now,
         reason=reason,
-        job=f"{wish.model}-{number}",
+        job=_job_name(registry, number),
         data=found.data,
         held_out=found.held_out,
         watched=found.watched,
@@ -125,16 +120,40 @@ def _begin_new(registry: Registry, standing: Standing, wish: Wish, found: Found,
     return registry.begin(candidate)
 
 
+def _job_name(registry: Registry, number: int) -> str:
+    return f"{registry.model}-{number}"
+
+
+def _free_number(registry: Registry, number: int) -> int:
+    """The first one, from a number on, whose job is nobody else's: of a sweep called like the model, perhaps.
+
+    Where somebody begins the same candidate meanwhile, its job comes after its record: so it is not passed by.
+    """
+    while job_is(registry.output, _job_name(registry, number)) is not JobIs.ABSENT:
+        if registry.has_candidate(number):
+            break
+        number += 1
+    return number
+
+
 def _start(standing: Standing) -> str:
     """The champion's weights; "" where there is none, or they are not whole any more."""
     made = standing.champion
-    if made is None or made.tried is None:
-        return ""
-    try:
-        start_points.check(made.tried.checkpoint)
-    except UsageError:
+    if made is None or made.tried is None or not start_points.is_usable(made.tried.checkpoint):
         return ""
     return made.tried.checkpoint
+
+
+def _lost(wish: Wish, candidate: Candidate) -> str | None:
+    """Why a candidate can never be brought to its end: somebody has deleted what it learns from, is judged by or starts
+    with, and what lies at its source now is something else. None where all of it lies there.
+    """
+    wanted = [(name, sha256, wish.output) for name, sha256 in candidate.data.items()]
+    wanted += [(name, sha256, evaluations(wish)) for name, sha256 in candidate.held_out.items()]
+    lost = {name for name, sha256, output in wanted if not staging.is_staged(f"{STAGED}{sha256}", output)}
+    if candidate.start_from and not start_points.is_usable(candidate.start_from, reads=False):
+        lost.add("the weights to start with")
+    return f"what it needs was deleted: {', '.join(sorted(lost))}" if lost else None
 
 
 def job_is(output: str, job: str) -> JobIs:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any
 
-from prefect_tpu.infra import layout, start_points
-from prefect_tpu.infra.errors import UsageError
+from prefect_tpu.infra import start_points
+from prefect_tpu.infra.errors import PrefectTpuError, UsageError
 from prefect_tpu.infra.job import JobResult
+from prefect_tpu.infra.job_checks import shown
 from prefect_tpu.infra.launcher import history, values
+from prefect_tpu.infra.layout import LONGEST_JOB_NAME
 from prefect_tpu.infra.models.beginning import unchanged
 from prefect_tpu.infra.models.records import Became, Candidate, Entry, Version
 from prefect_tpu.infra.models.registry import Standing
@@ -36,17 +40,53 @@ class Rule:
     mode: Mode
     min_improvement: float
 
+    def __post_init__(self) -> None:
+        if not self.metric:
+            raise UsageError("metric is empty: name the number that counts, a key of what evaluate returns.")
+        if not 0 <= self.min_improvement < math.inf:
+            raise UsageError(f"min_improvement is {self.min_improvement}: give a number, 0 or more.")
+
     @property
     def mark(self) -> str:
-        """Another one for other code or arguments: what was measured by the one says nothing of the other."""
+        """Another one for other code or arguments: what was measured by the one says nothing of the other.
+
+        Raises `UsageError` where there is no such judge, or it is one that returns nothing.
+        """
         packed = pack(self.program, self.params, ())
+        if packed.program.kind == "command":
+            raise UsageError(
+                f"evaluate {self.program!r} is a script or command, which returns nothing: name path.py:function or"
+                " pkg.mod:function."
+            )
         said = [packed.program.payload, packed.program.target, dict(self.params)]
-        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:4]
+        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
 
-def evaluation(candidate: int, version: int, rule: Rule) -> str:
-    """The job that measures a version on the held-out data of a candidate."""
-    return f"e{candidate}-{version}-{rule.mark}"
+def evaluation(candidate: int, version: int, mark: str, before: int = 0) -> str:
+    """The job that measures a version on the held-out data of a candidate. before: how many others were to."""
+    whole = mark if before == 0 else hashlib.sha256(f"{mark} {before}".encode()).hexdigest()
+    return f"e{candidate}-{version}-{whole}"[:LONGEST_JOB_NAME]
+
+
+def evaluations_to_try(output: str, candidate: int, version: int, rule: Rule) -> Iterator[str]:
+    """The jobs that may measure a version, the first one to try first: without those whose answer is of no use.
+
+    A judge that was mended where its code does not travel, as in an image, has the same mark as before.
+    """
+    mark = rule.mark
+    names = (evaluation(candidate, version, mark, before) for before in count())
+    return (name for name in names if not _is_useless(output, name, rule))
+
+
+def _is_useless(output: str, name: str, rule: Rule) -> bool:
+    result = history.read_result(open_storage(output).inside(name))
+    if result is None or result.state != "succeeded":
+        return False
+    try:
+        numbers_of(result, rule)
+    except UsageError:
+        return True
+    return False
 
 
 def place_of(output: str, job: str) -> str:
@@ -54,11 +94,6 @@ def place_of(output: str, job: str) -> str:
     storage = open_storage(output).inside(job)
     newest = start_points.newest(storage)
     return storage.url if newest is None else str(newest)
-
-
-def is_there(version: Version) -> bool:
-    """Whether the job of a version can still be read."""
-    return open_storage(version.job).changed(layout.JOB) is not None
 
 
 def version_of(candidate: Candidate, output: str, place: str, rule: Rule, measured: Mapping[str, float]) -> Version:
@@ -93,16 +128,28 @@ def numbers_of(result: JobResult, rule: Rule) -> dict[str, float]:
 
     Raises `UsageError` where the number that counts is not in it.
     """
-    value = values.load(open_storage(result.output), result.attempts[-1].number)
+    value = _value_of(result, rule)
     found = value if isinstance(value, Mapping) else {}
     numbers = {str(name): number for name, one in found.items() if (number := _number(one)) is not None}
     if rule.metric not in numbers:
         raise UsageError(
-            f"{rule.program} measured no {rule.metric!r} (job {result.job!r} returned {value!r}): let it return a"
+            f"{rule.program} measured no {rule.metric!r} (job {result.job!r} returned {shown(value)}): let it return a"
             f" dictionary such as {{{rule.metric!r}: 0.1}}, or name another metric. The candidate stays as it is until"
             " then."
         )
     return numbers
+
+
+def _value_of(result: JobResult, rule: Rule) -> Any:
+    try:
+        return values.load(open_storage(result.output), result.attempts[-1].number)
+    except PrefectTpuError:
+        raise
+    except Exception as exc:  # whatever a pickle of the judge's raises here, where its packages may not be
+        raise UsageError(
+            f"What {rule.program} returned (job {result.job!r}) cannot be read here: {exc!r}. Let it return plain"
+            " numbers, such as float(loss). The candidate stays as it is until then."
+        ) from exc
 
 
 def _number(value: object) -> float | None:
@@ -111,7 +158,7 @@ def _number(value: object) -> float | None:
         return None
     try:
         return float(value)
-    except (TypeError, ValueError):  # an array of several
+    except (TypeError, ValueError, OverflowError, RuntimeError):  # an array of several, a number beyond all floats
         return None
 
 
@@ -130,6 +177,7 @@ def verdict(
         version.metrics[rule.metric],
         None if rival is None else rival[rule.metric],
         rule.min_improvement,
+        is_champion_lost=standing.champion is not None,
     )
     became = Became.PROMOTED if found.is_promoted else Became.KEPT
     entry = replace(unchanged(standing, candidate, became, found.reason, now), tried=version, rival=dict(rival or {}))

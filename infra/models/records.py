@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -54,7 +56,7 @@ class Candidate:
         return {**self.data, **self.watched}
 
     def to_json(self) -> bytes:
-        return contract.write_json(asdict(self))
+        return contract.write_json(in_json(self))
 
     @classmethod
     def from_json(cls, raw: bytes, what: str) -> Candidate:
@@ -87,6 +89,11 @@ class Version:
     parent: int | None
     metrics: dict[str, float]
 
+    def moved_to(self, output: str) -> Version:
+        """The same where the folder of all jobs is `output` now."""
+        job = moved(self.job, self.job, output)
+        return replace(self, job=job, checkpoint=moved(self.checkpoint, self.job, output))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
@@ -114,14 +121,15 @@ class Entry:
     rival: dict[str, float] = field(default_factory=dict)
 
     def to_json(self) -> bytes:
-        return contract.write_json(asdict(self))
+        return contract.write_json(in_json(self))
 
     @classmethod
     def from_json(cls, raw: bytes, what: str) -> Entry:
         with contract.reading(what):
             data = _known(cls, contract.read_json(raw, what))
-            tried = data["tried"] and Version(**_known(Version, data["tried"]))
-            return cls(**{**data, "became": Became(data["became"]), "tried": tried})
+            tried = data["tried"] and Version(**_measured(_known(Version, data["tried"])))
+            rival = _numbers(data.get("rival", {}))
+            return cls(**{**data, "became": Became(data["became"]), "tried": tried, "rival": rival})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,12 +154,41 @@ class Champion:
     entry: int
 
     def to_json(self) -> bytes:
-        return contract.write_json(asdict(self))
+        return contract.write_json(in_json(self))
 
     @classmethod
     def from_json(cls, raw: bytes, what: str) -> Champion:
         with contract.reading(what):
-            return cls(**_known(cls, contract.read_json(raw, what)))
+            return cls(**_measured(_known(cls, contract.read_json(raw, what))))
+
+
+def in_json(record: Candidate | Entry | Champion) -> dict[str, Any]:
+    """A record as strict JSON has it, which others read too: a number of no value, such as NaN, goes as text."""
+    found: dict[str, Any] = plain(asdict(record))
+    return found
+
+
+def plain(value: Any) -> Any:
+    """A value with `"NaN"`, `"Infinity"` and `"-Infinity"` for such numbers, wherever they are in it."""
+    if isinstance(value, Mapping):
+        return {name: plain(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(one) for one in value]
+    return json.dumps(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def moved(place: str, job: str, output: str) -> str:
+    """A place in the folder of a job, where the folder of all jobs is `output` now."""
+    return f"{output}/{job.rpartition('/')[2]}{place.removeprefix(job)}" if place.startswith(job) else place
+
+
+def _measured(data: Mapping[str, Any]) -> dict[str, Any]:
+    """With numbers again where `plain` has put text."""
+    return {**data, "metrics": _numbers(data["metrics"])}
+
+
+def _numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
+    return {name: float(number) if isinstance(number, str) else number for name, number in metrics.items()}
 
 
 def _known(kind: type, data: Mapping[str, Any]) -> dict[str, Any]:

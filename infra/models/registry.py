@@ -8,13 +8,14 @@ one comes second and looks again. `champion.json` only repeats what the newest r
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 
 from prefect_tpu.infra import layout
 from prefect_tpu.infra.errors import NoSuchJob, UsageError
-from prefect_tpu.infra.models.records import JUDGED, Became, Candidate, Champion, Entry
+from prefect_tpu.infra.models.records import JUDGED, Candidate, Champion, Entry, moved
 from prefect_tpu.infra.storage import Storage, open_storage
 
 MODEL_NAME = re.compile(r"[a-z][a-z0-9-]{0,11}")  # its jobs are called after it, with a number
@@ -29,12 +30,14 @@ class Standing:
     champion: the record that made the champion; None where there is none.
     open: the newest candidate, where nothing has become of it yet.
     judged: the newest candidate that was judged or declined.
+    newest: the number of the newest candidate; 0 where there is none.
     """
 
     entry: Entry | None
     champion: Entry | None
     open: Candidate | None
     judged: Candidate | None
+    newest: int
 
     @property
     def next_number(self) -> int:
@@ -46,19 +49,24 @@ class Registry:
     """The records of one model below an output."""
 
     def __init__(self, output: str, model: str) -> None:
-        self.model = check_model(model)
-        self.storage: Storage = open_storage(output).inside(layout.model(model))
+        self.model, jobs = check_model(model), open_storage(output)
+        self.output = jobs.url
+        self.storage: Storage = jobs.inside(layout.model(model))
 
     def look(self) -> Standing:
         """How the model stands now."""
-        numbers = self.numbers()
-        entry = self.entry(numbers[-1]) if numbers else None
+        numbers, candidates, read = self.numbers(), self._candidates(), cache(self.entry)
+        entry = read(numbers[-1]) if numbers else None
         made_by = entry.promoted_by if entry is not None else None
+        newest = candidates[-1] if candidates else 0
+        has_ended = newest == 0 or _entry_of(newest, numbers, read) is not None
+        judged = next((found.candidate for found in map(read, numbers[::-1]) if found.became in JUDGED), None)
         return Standing(
             entry=entry,
-            champion=self.entry(made_by) if made_by is not None else None,
-            open=self._open(numbers),
-            judged=self._judged(numbers),
+            champion=read(made_by) if made_by is not None else None,
+            open=None if has_ended else self.candidate(newest),
+            judged=None if judged is None else self.candidate(judged),
+            newest=newest,
         )
 
     def numbers(self) -> list[int]:
@@ -68,7 +76,8 @@ class Registry:
     def entry(self, number: int) -> Entry:
         """A record of the history. Raises `ContractError` where it is damaged."""
         name = layout.model_entry(number)
-        return Entry.from_json(self.storage.get(name) or b"", self.storage.where(name))
+        entry = Entry.from_json(self.storage.get(name) or b"", self.storage.where(name))
+        return entry if entry.tried is None else replace(entry, tried=entry.tried.moved_to(self.output))
 
     def history(self, newest: int | None = None) -> list[Entry]:
         """Its records, newest first; at most so many."""
@@ -81,9 +90,9 @@ class Registry:
         name = layout.model_candidate(number)
         return Candidate.from_json(self.storage.get(name) or b"", self.storage.where(name))
 
-    def next_candidate(self) -> int:
-        """The number of the candidate that would be begun now."""
-        return max(self._candidates(), default=0) + 1
+    def has_candidate(self, number: int) -> bool:
+        """Whether a candidate of that number was begun."""
+        return self.storage.get(layout.model_candidate(number)) is not None
 
     def begin(self, candidate: Candidate) -> Candidate:
         """The candidate of that number: this one, unless somebody was faster."""
@@ -97,23 +106,31 @@ class Registry:
 
     def entry_of(self, candidate: int) -> Entry | None:
         """What became of a candidate; None while nothing has."""
-        return self._entry_of(candidate, self.numbers())
+        return _entry_of(candidate, self.numbers(), self.entry)
 
     def point(self) -> Champion | None:
-        """Let `champion.json` say what the history says, and return that. It never goes back to an older record."""
+        """Let `champion.json` say what the history says, and return that.
+
+        What it says is read before the history is: so it is never ahead of it, unless somebody has removed records.
+        """
         while True:
+            told = self.storage.get(layout.MODEL_CHAMPION)
+            self._read_champion(told)  # one that a newer version wrote is not replaced
             wanted = self._champion(self.look())
-            if wanted is None:
-                return None
-            told = self.champion()
-            if told is not None and told.entry >= wanted.entry:
-                return told
-            self.storage.put(layout.MODEL_CHAMPION, wanted.to_json())
+            if wanted is None or told == wanted.to_json():
+                return wanted
+            self.storage.put(layout.MODEL_CHAMPION, wanted.to_json())  # then once more: a slow one may be behind
 
     def champion(self) -> Champion | None:
         """What `champion.json` says."""
-        raw = self.storage.get(layout.MODEL_CHAMPION)
-        return None if raw is None else Champion.from_json(raw, self.storage.where(layout.MODEL_CHAMPION))
+        return self._read_champion(self.storage.get(layout.MODEL_CHAMPION))
+
+    def _read_champion(self, raw: bytes | None) -> Champion | None:
+        if raw is None:
+            return None
+        told = Champion.from_json(raw, self.storage.where(layout.MODEL_CHAMPION))
+        job = moved(told.job, told.job, self.output)
+        return replace(told, job=job, checkpoint=moved(told.checkpoint, told.job, self.output))
 
     def _champion(self, standing: Standing) -> Champion | None:
         made = standing.champion
@@ -132,66 +149,12 @@ class Registry:
     def _candidates(self) -> list[int]:
         return layout.numbered(self.storage.children(layout.MODEL_CANDIDATES), ".json")
 
-    def _open(self, numbers: list[int]) -> Candidate | None:
-        candidates = self._candidates()
-        if not candidates:
-            return None
-        return self.candidate(candidates[-1]) if self._entry_of(candidates[-1], numbers) is None else None
 
-    def _entry_of(self, candidate: int, numbers: list[int]) -> Entry | None:
-        """Candidates end in the order of their numbers: what is older than a record of an earlier one is not read."""
-        backwards = ((entry, entry.candidate) for entry in self._backwards(numbers))
-        newest = next((found for found in backwards if found[1] is not None and found[1] <= candidate), None)
-        return newest[0] if newest is not None and newest[1] == candidate else None
-
-    def _judged(self, numbers: list[int]) -> Candidate | None:
-        found = (entry.candidate for entry in self._backwards(numbers) if entry.became in JUDGED)
-        number = next(found, None)
-        return None if number is None else self.candidate(number)
-
-    def _backwards(self, numbers: list[int]) -> Iterator[Entry]:
-        return (self.entry(number) for number in reversed(numbers))
-
-
-def roll_back(registry: Registry, version: int | None, reason: str, at: float) -> Champion:
-    """Make an earlier champion the champion again; the one before this one where no version is named.
-
-    Raises `UsageError` where there is none such.
-    """
-    while True:
-        standing, entries = registry.look(), registry.history()
-        made = _made_champion(entries, standing, version, registry.model)
-        assert made.tried is not None, "only what was promoted is found"
-        entry = Entry(
-            number=standing.next_number,
-            became=Became.ROLLED_BACK,
-            candidate=None,
-            reason=reason,
-            at=at,
-            champion=made.tried.number,
-            promoted_by=made.number,
-        )
-        if registry.add(entry):
-            champion = registry.point()
-            assert champion is not None, "it was just named"
-            return champion
-
-
-def _made_champion(entries: list[Entry], standing: Standing, version: int | None, model: str) -> Entry:
-    """The record that promoted a version; of none that is named, of the champion before the present one."""
-    now = standing.entry.champion if standing.entry is not None else None
-    promoted = {entry.candidate: entry for entry in reversed(entries) if entry.became is Became.PROMOTED}
-    if version is None:
-        before = next((e.champion for e in entries if e.champion not in (None, now)), None)
-        if before is None:
-            raise UsageError(f"Model {model!r} has had no other champion to go back to.")
-        version = before
-    if version == now:
-        raise UsageError(f"Version {version} of model {model!r} is its champion already.")
-    if version not in promoted:
-        were = ", ".join(str(number) for number in sorted(n for n in promoted if n is not None)) or "none"
-        raise UsageError(f"Version {version} of model {model!r} was never its champion. These were: {were}.")
-    return promoted[version]
+def _entry_of(candidate: int, numbers: Sequence[int], read: Callable[[int], Entry]) -> Entry | None:
+    """Candidates end in the order of their numbers: what is older than a record of an earlier one is not read."""
+    backwards = ((entry, entry.candidate) for entry in map(read, reversed(numbers)))
+    newest = next((found for found in backwards if found[1] is not None and found[1] <= candidate), None)
+    return newest[0] if newest is not None and newest[1] == candidate else None
 
 
 def check_model(name: str) -> str:

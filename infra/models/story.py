@@ -27,7 +27,7 @@ def rows(entries: Sequence[Entry]) -> list[tuple[str, ...]]:
             when(entry.at),
             "" if entry.candidate is None else str(entry.candidate),
             WORDS[entry.became],
-            entry.reason,
+            " ".join(entry.reason.split()),  # what a person wrote may have lines
             "" if entry.champion is None else str(entry.champion),
         )
         for entry in entries

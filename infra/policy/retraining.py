@@ -97,12 +97,24 @@ class Verdict:
     reason: str
 
 
-def judge(metric: str, mode: Mode, score: float, rival: float | None, min_improvement: float = 0.0) -> Verdict:
-    """Compare what was measured of a candidate and of the champion on the same data; `rival` is None without one."""
+def judge(
+    metric: str,
+    mode: Mode,
+    score: float,
+    rival: float | None,
+    min_improvement: float = 0.0,
+    *,
+    is_champion_lost: bool = False,
+) -> Verdict:
+    """Compare what was measured of a candidate and of the champion on the same data.
+
+    rival: None without a champion; `is_champion_lost` where there is one, but its weights are not whole any more.
+    """
     if not math.isfinite(score):
         return Verdict(is_promoted=False, reason=f"its {metric} is {score}")
     if rival is None:
-        return Verdict(is_promoted=True, reason=f"there was no champion; its {metric} is {score:.6g}")
+        why = "the champion's weights are gone" if is_champion_lost else "there was no champion"
+        return Verdict(is_promoted=True, reason=f"{why}; its {metric} is {score:.6g}")
     if not math.isfinite(rival):
         return Verdict(is_promoted=True, reason=f"its {metric} is {score:.6g}, the champion's {rival}")
     better = rival - score if mode is Mode.MIN else score - rival

@@ -1,7 +1,8 @@
 """Which trials of a sweep begin, go on, stop or give back their chips now?
 
 Trials that were begun come before those that are to begin, and of these a higher priority comes first. Nobody overtakes
-a trial that waits for chips: else a large one would wait for as long as small ones come.
+a trial that waits for chips: else a large one would wait for as long as small ones come. One that has its chips goes on
+with them, but where more are held than there may be: the budget may be smaller than when they were taken.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ class Turn:
     """What is due now.
 
     give_back: trials whose chips are free again.
-    go_on: begun trials whose jobs are driven from now on, after taking chips where they hold none.
+    go_on: begun trials whose jobs are driven from now on, after taking chips where they hold none; all that are driven
+        hold no more than the budget.
     begin: how many of those wanted begin, by their priority.
     stop: trials whose jobs are asked to stop, again at each turn.
     is_over: nothing is left to do, now or later; not while chips are to be given back.
@@ -85,8 +87,9 @@ def decide(budget: int, begun: Sequence[Begun], wanted: Sequence[Wanted], *, is_
         return Turn(give_back=over, stop=stop, is_over=not over and not any(trial.is_driven for trial in begun))
     free = budget - sum(trial.chips for trial in begun if trial.holds and trial.number not in over)
     free -= sum(trial.chips for trial in wanted if trial.holds)
-    go_on, free, is_waiting = _going_on(begun, free)
-    begin = 0 if is_waiting else _beginning(wanted, free)
+    room = budget - sum(trial.chips for trial in begun if trial.is_driven)
+    go_on, chips, is_waiting = _going_on(begun, _Chips(free=free, room=room))
+    begin = 0 if is_waiting else _beginning(wanted, chips)
     return Turn(
         give_back=over,
         go_on=go_on,
@@ -96,28 +99,44 @@ def decide(budget: int, begun: Sequence[Begun], wanted: Sequence[Wanted], *, is_
     )
 
 
-def _going_on(begun: Sequence[Begun], free: int) -> tuple[tuple[int, ...], int, bool]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Chips:
+    """How many are left. free: that no trial holds. room: that no trial uses whose job is driven.
+
+    There is more room than is free where trials hold chips and nobody drives them; less than they hold where the budget
+    is smaller than when they took them.
+    """
+
+    free: int
+    room: int
+
+    def is_enough(self, trial: Begun | Wanted) -> bool:
+        return trial.chips <= (self.room if trial.holds else self.free)
+
+    def without(self, trial: Begun | Wanted) -> _Chips:
+        """Once it is driven."""
+        return _Chips(free=self.free - (0 if trial.holds else trial.chips), room=self.room - trial.chips)
+
+
+def _going_on(begun: Sequence[Begun], chips: _Chips) -> tuple[tuple[int, ...], _Chips, bool]:
     """(trials without an end that nobody drives and that have or get chips, what is left, whether one waits)."""
     found, is_waiting = [], False
     for trial in begun:
         if trial.is_told or trial.is_driven:
             continue
-        if trial.holds:
+        if chips.is_enough(trial) and (trial.holds or not is_waiting):
             found.append(trial.number)
-        elif not is_waiting and trial.chips <= free:
-            found.append(trial.number)
-            free -= trial.chips
+            chips = chips.without(trial)
         else:
             is_waiting = True
-    return tuple(found), free, is_waiting
+    return tuple(found), chips, is_waiting
 
 
-def _beginning(wanted: Sequence[Wanted], free: int) -> int:
+def _beginning(wanted: Sequence[Wanted], chips: _Chips) -> int:
     count = 0
     for trial in by_priority(wanted):
-        if not trial.holds:
-            if trial.chips > free:
-                break
-            free -= trial.chips
+        if not chips.is_enough(trial):
+            break
+        chips = chips.without(trial)
         count += 1
     return count

@@ -16,7 +16,7 @@ from prefect_tpu.infra.job_checks import cut, nearest, shown
 from prefect_tpu.infra.launcher.history import said_where
 from prefect_tpu.infra.policy.sweeping import by_priority
 from prefect_tpu.infra.storage import Storage
-from prefect_tpu.infra.sweep.space import Params, Space, check_point, grid, parse
+from prefect_tpu.infra.sweep.space import Params, Space, check_point, grid, is_number, parse
 
 MODES = ("min", "max")
 PRUNERS = ("median", "halving", "hyperband", "none")
@@ -107,7 +107,8 @@ class Asked:
         if self.sampler != "grid":
             return tuple(said)
         named = [point.params for point in said]
-        return (*said, *(Point(params=params) for params in grid(self.parsed) if params not in named))
+        others = (params for params in grid(self.parsed) if params not in named)
+        return (*said, *(Point(params=params, priority=-math.inf) for params in others))
 
     @property
     def count(self) -> int:
@@ -121,7 +122,12 @@ class Asked:
 
     @cached_property
     def _largest(self) -> int:
-        return max(self.chips_of(number) for number in range(len(self.first) + 1))
+        return max(map(self.chips_of, self._kinds))
+
+    @property
+    def _kinds(self) -> range:
+        """Trials that may take other chips than those after them: all that are named, and one that is not."""
+        return range(min(len(self.first) + 1, self.count))
 
     def accelerators_of(self, trial: int) -> tuple[str, ...]:
         """Of one trial: its own alone, or those of the sweep."""
@@ -156,7 +162,7 @@ class Asked:
 
     def _check_chips(self) -> None:
         """Of every accelerator that is named; `points` checks what is tried first."""
-        for number in range(min(len(self.first), self.trials) + 1):
+        for number in self._kinds:
             takes, named = self.chips_of(number), " or ".join(self.accelerators_of(number))
             if 0 < self.chips < takes:
                 raise UsageError(
@@ -224,7 +230,7 @@ def _point(index: int, said: Any, space: Space) -> Point:
         if key not in POINT_KEYS:
             raise UsageError(f"{what} has no key {key!r}. {nearest(str(key), POINT_KEYS) or _HAS}")
     priority, accelerator = said.get("priority", 0), said.get("accelerator")
-    if isinstance(priority, bool) or not isinstance(priority, int | float) or not math.isfinite(priority):
+    if not is_number(priority):
         raise UsageError(f"{what}['priority'] is {shown(priority)}: give a number; the higher begins first.")
     if accelerator is not None and not isinstance(accelerator, str):
         raise UsageError(f"{what}['accelerator'] is {shown(accelerator)}: give a name such as 'v6e-16'.")

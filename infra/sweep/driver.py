@@ -7,13 +7,13 @@ the sweep's folder, so that any process may take over at any time. All calls fro
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from prefect_tpu.infra import contract, layout
-from prefect_tpu.infra.errors import JobFailed, PlatformError
-from prefect_tpu.infra.launcher import history
+from prefect_tpu.infra.errors import PlatformError
 from prefect_tpu.infra.launcher.status import pause_between_looks
 from prefect_tpu.infra.policy.ladder import climbed
 from prefect_tpu.infra.policy.sweeping import Begun, Turn, Wanted, decide
@@ -22,7 +22,7 @@ from prefect_tpu.infra.storage import Storage
 from prefect_tpu.infra.sweep.asked import Asked
 from prefect_tpu.infra.sweep.chips import Chips
 from prefect_tpu.infra.sweep.study import Study, Trial, TrialState
-from prefect_tpu.infra.sweep.trial_job import TrialJob
+from prefect_tpu.infra.sweep.trial_job import TrialJob, has_brought
 
 LOOKS_APART = 5  # of a bucket, which counts what it is asked: how many pauses lie between two looks at all trials
 GIVEN_UP = "the sweep has given this trial up"
@@ -59,7 +59,7 @@ class SweepDriver:
         """
         self.asked, self._output, self._tell, self._wishes = asked, output, tell, wishes
         self.storage = output.inside(layout.sweep(asked.name))
-        self.study, self.chips = Study(self.storage, asked), Chips(self.storage)
+        self.study, self.chips = Study(self.storage, asked), Chips(self.storage, driver=uuid.uuid4().hex)
         self._jobs: dict[int, TrialJob] = {}
         self._driven: set[int] = set()
         self._given_up = set(layout.numbered(self.storage.children(layout.PRUNED), ".json"))
@@ -75,7 +75,7 @@ class SweepDriver:
         for number in found.give_back:
             self.chips.give_back(number)
         for number in found.stop:
-            self._ask_to_stop(number, self._leaves or GIVEN_UP)
+            self.job(number).ask_to_stop(self._leaves or GIVEN_UP)
         calls = [call for number in found.go_on if (call := self._go_on(number)) is not None]
         for _ in range(found.begin):
             if (call := self._begin()) is None:
@@ -102,11 +102,10 @@ class SweepDriver:
             self._leaves = reason
             self._tell(f"The sweep stops: {reason}.")
 
-    def interrupt(self, reason: str) -> frozenset[int]:
-        """Ask the jobs that are driven to stop, and those trials; nothing is decided or told any more."""
+    def interrupt(self, reason: str) -> None:
+        """Ask the jobs that are driven to stop; nothing is decided or told any more."""
         for number in self._driven:
-            self._ask_to_stop(number, reason)
-        return frozenset(self._driven)
+            self.job(number).ask_to_stop(reason)
 
     def ended(self, number: int, error: Exception | None) -> None:
         """Nobody drives the trial's job any more.
@@ -115,7 +114,7 @@ class SweepDriver:
         """
         self._driven.discard(number)
         end = self.job(number).end()
-        if end is None or not (error is None or isinstance(error, JobFailed)):
+        if end is None or not has_brought(error, end):
             self._break(number, error)
             return
         self._conclude(number)
@@ -167,8 +166,9 @@ class SweepDriver:
 
     def _go_on(self, number: int) -> Call | None:
         """A trial that was begun and that nobody drives: its end may be there already."""
-        end = self.job(number).end()
-        if end is not None and (end.state != JobState.STOPPED or number in self._given_up):
+        end, is_given_up = self.job(number).end(), number in self._given_up
+        is_deleted = is_given_up and not self.job(number).is_there  # by somebody: nothing is left to stop
+        if is_deleted or (end is not None and (end.state != JobState.STOPPED or is_given_up)):
             self._conclude(number)
             self.chips.give_back(number)
             return None
@@ -185,7 +185,7 @@ class SweepDriver:
         self._driven.add(number)
         folder = self.job(number).storage.url
         if number in self._given_up:
-            self._ask_to_stop(number, GIVEN_UP)  # before anybody drives it, who would begin another attempt
+            self.job(number).ask_to_stop(GIVEN_UP)  # before anybody drives it, who would begin another attempt
             return Call(trial=number, job=job, folder=folder, parameters=None)
         self.job(number).take_code(self.asked.program, self.storage)
         parameters = self.asked.call_of(number, trial.params, self._output.url)
@@ -213,17 +213,13 @@ class SweepDriver:
         self._given_up.add(number)
         self._tell(f"Trial {number} is given up: {why}.")
 
-    def _ask_to_stop(self, number: int, reason: str) -> None:
-        """Asked at each turn: a job that is only about to begin, or to go on, forgets what was asked before."""
-        job = self.job(number)
-        if history.is_there(job.storage) and job.end() is None:
-            history.ask_to_stop(job.storage, reason)
-
     def _conclude(self, number: int) -> None:
         """Tell how a trial ended, by its job's end. One that was stopped by the sweep's own end stays open."""
         job = self.job(number)
         end, reason = job.end(), job.stop_reason()
-        assert end is not None, "the caller has seen it"
+        if end is None:  # given up, and deleted
+            self.study.tell(number, TrialState.PRUNED)
+            return
         if end.state == JobState.STOPPED and reason in self._wishes:
             self.leave(str(reason))
         if end.state == JobState.SUCCEEDED:
@@ -238,7 +234,8 @@ class SweepDriver:
 
     def _told(self, number: int, value: float | None) -> None:
         if value is None:
-            self._tell(f"Trial {number} has no {self.asked.metric!r}: its program neither returned nor reported one.")
+            said = "its program returned, or reported last, nothing by that name that is a finite number"
+            self._tell(f"Trial {number} has no {self.asked.metric!r}: {said}.")
             self.study.tell(number, TrialState.FAILED)
         else:
             self._tell(f"Trial {number} has {self.asked.metric} {value:.6g}.")

@@ -7,13 +7,14 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeGuard
 
 from prefect_tpu.infra.errors import UsageError
 from prefect_tpu.infra.job_checks import nearest, shown
 
 SPAN_KEYS = ("low", "high", "step", "log")
 MOST_POINTS = 10_000  # of a grid: more trials than any sweep has
+MOST_STEPS = 2**53  # from 0: samplers keep numbers as floats, which tell no larger whole ones apart
 
 Scalar = str | int | float | bool | None
 Params = dict[str, Any]
@@ -116,6 +117,8 @@ def _choice(what: str, said: list[Any] | tuple[Any, ...]) -> Choice:
             raise UsageError(f"{what} has {shown(value)}: its values are texts, finite numbers, true, false or null.")
         if any(_are_same(value, other) for other in said[:index]):
             raise UsageError(f"{what} has {shown(value)} twice: leave one of them out.")
+        if value in said[:index]:  # as true is 1
+            raise UsageError(f"{what} has {shown(value)}, which samplers do not tell from another of its values.")
     return Choice(values=tuple(said))
 
 
@@ -137,21 +140,36 @@ def _span(what: str, said: Mapping[Any, Any]) -> Span:
 
 
 def _check_number(what: str, key: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if not is_number(value):
         raise UsageError(f"{what}[{key!r}] is {shown(value)}: give a finite number.")
 
 
 def _check_ends(what: str, span: Span) -> None:
     if span.low > span.high:
         raise UsageError(f"{what} goes from {span.low} to {span.high}: 'low' is the smaller end.")
+    if not is_number(span.high - span.low):
+        raise UsageError(f"{what} goes from {span.low} to {span.high}, which is too far: bring its ends together.")
     if span.step is not None and span.step <= 0:
         raise UsageError(f"{what}['step'] is {span.step}: give a number above 0.")
+    if span.step is not None and max(-span.low, span.high) > MOST_STEPS * min(1, span.step):
+        raise UsageError(
+            f"{what} has steps of {span.step} from {span.low} to {span.high}, which samplers do not tell apart: take"
+            " larger steps and smaller numbers, or leave the step out."
+        )
     if span.log and span.low <= 0:
         raise UsageError(f"{what}['low'] is {span.low}: with 'log' it is above 0.")
     if span.log and span.step is not None and not (span.is_whole and span.step == 1):
         raise UsageError(
             f"{what} has 'log' and a step of {span.step}: leave one of them out, or take whole steps of 1."
         )
+
+
+def is_number(value: Any) -> TypeGuard[int | float]:
+    """Whether it is a finite number, and no larger than a float holds."""
+    try:
+        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    except OverflowError:
+        return False
 
 
 def _are_same(one: Scalar, other: Scalar) -> bool:

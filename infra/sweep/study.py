@@ -7,12 +7,11 @@ for each trial, with a seed of the trial's own, so that a sweep that is killed a
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any
 
 from prefect_tpu.infra.errors import UsageError
 from prefect_tpu.infra.loading import load
@@ -195,8 +194,3 @@ def _quietly() -> Iterator[None]:
         yield
     finally:
         logging.set_verbosity(before)
-
-
-def is_number(value: Any) -> TypeGuard[float]:
-    """Whether it can be the value of a trial."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

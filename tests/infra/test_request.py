@@ -9,7 +9,7 @@ import pytest
 
 from prefect_tpu.infra.errors import Conflict, UsageError
 from prefect_tpu.infra.launcher import history
-from prefect_tpu.infra.request import Request, job_folder, prepare
+from prefect_tpu.infra.request import Request, check, job_folder, prepare
 from prefect_tpu.infra.storage import LocalStorage
 
 
@@ -57,6 +57,17 @@ def test_a_wrong_call_is_refused_before_anything_is_written(
     with pytest.raises(UsageError, match=message):
         prepare(request(tmp_path, **{"data": {"digits": "data"}, **changes}))
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
+
+
+@pytest.mark.parametrize(
+    ("data", "message"), [("nowhere.csv", "nowhere.csv is not there"), ("sha256:00", "is not staged in")]
+)
+def test_data_that_is_not_there_is_found_without_copying_any(tmp_path: Path, data: str, message: str) -> None:
+    (tmp_path / "table.csv").write_text("1")
+    check(request(tmp_path, data={"table": str(tmp_path / "table.csv")}))
+    with pytest.raises(UsageError, match=message):
+        check(request(tmp_path, data={"table": str(tmp_path / "table.csv"), "more": data}))
+    assert [path.name for path in tmp_path.iterdir()] == ["table.csv"]
 
 
 @pytest.mark.parametrize("limit", [{}, {"deadline": 60.0}, {"stall_timeout": 60.0}])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from prefect_tpu.infra import layout, seals, start_points
-from prefect_tpu.infra.errors import UsageError
+from prefect_tpu.infra.errors import PlatformError, UsageError
 from prefect_tpu.infra.plan import RestorePoint
 from prefect_tpu.infra.start_points import StartPoint
 from prefect_tpu.infra.storage import LocalStorage
@@ -65,6 +65,26 @@ def test_a_checkpoint_that_lost_a_file_is_refused(job: LocalStorage) -> None:
     start_points.checkpoints_of(job).delete(f"{seals.step_folder(point)}/state")
     with pytest.raises(UsageError, match="no whole checkpoint"):
         start_points.check(f"{job.url}/checkpoints/1/10")
+
+
+@pytest.mark.parametrize("ending", ["", "/checkpoints/1/10"])
+def test_what_is_whole_is_usable(job: LocalStorage, ending: str) -> None:
+    point = save(job, 1, 10)
+    assert start_points.is_usable(f"{job.url}{ending}")
+    start_points.checkpoints_of(job).put(f"{seals.step_folder(point)}/state", b"another")  # as many bytes
+    assert start_points.is_usable(f"{job.url}{ending}") == (ending == "")
+    job.delete(layout.JOB)
+    assert not start_points.is_usable(f"{job.url}{ending}")
+
+
+def test_what_cannot_be_read_now_is_not_gone(job: LocalStorage) -> None:
+    """Else a disk that is away for a moment would cost a champion its place."""
+    save(job, 1, 10)
+    seal = job.path(layout.checkpoint_seal(1, 10))
+    seal.unlink()
+    seal.mkdir()
+    with pytest.raises(PlatformError, match="Could not read"):
+        start_points.is_usable(f"{job.url}/checkpoints/1/10")
 
 
 def test_one_spelling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

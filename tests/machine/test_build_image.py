@@ -27,15 +27,15 @@ build:
   - prefect_tpu.flows.deployment_steps.check_accelerators:
       accelerators: [v6e-16]
   - prefect_tpu.flows.deployment_steps.build_image:
-      id: image
+      id: built
       image: REGISTRY/team/flow
       builder: buildah
       push: true
 deployments:
   - name: built
     entrypoint: prefect_tpu.flows.train:train
-    parameters: {program: "train.py:main", image: "{{ image.image }}"}
-    work_pool: {name: tpu, job_variables: {accelerator: cpu, image: "{{ image.image }}"}}
+    parameters: {program: "train.py:main", image: "{{ built.image }}"}
+    work_pool: {name: tpu, job_variables: {accelerator: cpu, image: "{{ built.image }}"}}
 """
 
 

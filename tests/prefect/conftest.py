@@ -13,6 +13,7 @@ sys.path.append(str(Path(__file__).parent))  # tests are no package; these modul
 
 from prefect_jobs import Job, Orchestrators  # noqa: E402
 from prefect_server import Server, kill_tree, running_server  # noqa: E402
+from retrainings import Retrainings  # noqa: E402
 from sweep_runs import Sweep  # noqa: E402
 
 HERE = Path(__file__).parent
@@ -65,3 +66,9 @@ def orchestrators(server: Server, new_job: Callable[[str], Job]) -> Iterator[Orc
     assert source.stdin is not None and source.stdout is not None
     source.stdin.close()
     source.stdout.close()
+
+
+@pytest.fixture
+def model(orchestrators: Orchestrators, new_job: Callable[[str], Job]) -> Retrainings:
+    """A model of a test's own."""
+    return Retrainings(orchestrators, new_job("retrain"))

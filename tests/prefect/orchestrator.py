@@ -56,7 +56,7 @@ def carry_out(request: dict[str, Any]) -> None:
 
 def call(request: dict[str, Any]) -> dict[str, Any]:
     if request["retrains"]:
-        return retrained(request["arguments"])
+        return retrained(request["arguments"], request["flow_options"])
     arguments = {"program": spread, **request["arguments"]}
     if request["sweep"]:
         return prefect_tpu.sweep(**arguments).to_json()
@@ -68,8 +68,11 @@ def call(request: dict[str, Any]) -> dict[str, Any]:
     return {"value": value, "state": result.state, "attempts": attempts}
 
 
-def retrained(arguments: dict[str, Any]) -> dict[str, Any]:
-    state = prefect_tpu.flows.retrain.retrain(**arguments, return_state=True)
+def retrained(arguments: dict[str, Any], flow_options: dict[str, Any] | None) -> dict[str, Any]:
+    if flow_options is None:
+        data = {name: Path(place) for name, place in arguments["data"].items()}
+        return {"value": prefect_tpu.retrain(**{**arguments, "data": data})}
+    state = prefect_tpu.flows.retrain.retrain.with_options(**flow_options)(**arguments, return_state=True)
     said = {"type": state.type.value, "name": state.name, "message": state.message}
     return {**said, "value": state.result()} if state.is_completed() else said
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,10 +12,12 @@ from uuid import uuid4
 
 import anyio
 from prefect import flow
-from prefect.client.orchestration import PrefectClient
+from prefect.client.orchestration import PrefectClient, get_client
 from prefect.client.schemas.actions import WorkPoolCreate
 from prefect.client.schemas.objects import FlowRun, State, WorkPool
-from prefect.states import Pending
+from prefect.settings import PREFECT_API_URL, temporary_settings
+from prefect.states import Pending, Running
+from prefect_server import Server
 from scripted import Scripted
 
 from prefect_tpu.flows.work_pool.reconciler import Reconciler
@@ -180,6 +182,28 @@ class Scene:
                 with anyio.CancelScope(shield=True):
                     await fleet.leave()
                 tasks.cancel_scope.cancel()
+
+
+Story = Callable[[Scene], Awaitable[None]]
+
+
+def play_story(server: Server, folder: Path, story: Story) -> None:
+    """With a pool of its own."""
+
+    async def within() -> None:
+        async with get_client() as client:
+            await story(await new_scene(client, folder))
+
+    with temporary_settings({PREFECT_API_URL: server.environment["PREFECT_API_URL"]}):
+        anyio.run(within)
+
+
+async def begun(scene: Scene, **settings: object) -> tuple[FlowRun, Job]:
+    """A run whose engine has just said that it runs."""
+    run = await scene.run()
+    job = await scene.job(run, **settings)
+    await scene.say(run, Running(), after="Starting")
+    return run, job
 
 
 async def until(look: Callable[[], T | None], what: str) -> T:

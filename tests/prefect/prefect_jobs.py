@@ -70,7 +70,7 @@ class Job:
 
     def processes(self) -> list[psutil.Process]:
         """All live processes of any attempt of this job."""
-        return [process for process in psutil.process_iter() if _mark(process).startswith(f"{self.output}/")]
+        return [process for process in psutil.process_iter() if mark_of(process).startswith(f"{self.output}/")]
 
     def wait_until_gone(self) -> None:
         wait_for(lambda: not self.processes(), f"the end of all processes of {self.name}")
@@ -84,7 +84,8 @@ class Job:
         return True
 
 
-def _mark(process: psutil.Process) -> str:
+def mark_of(process: psutil.Process) -> str:
+    """Of which attempt a live process is; empty where of none."""
     try:
         is_live = process.status() != psutil.STATUS_ZOMBIE
         return process.environ().get(Env.ATTEMPT, "") if is_live else ""
@@ -103,6 +104,11 @@ class Orchestrator:
     @property
     def is_alive(self) -> bool:
         return psutil.pid_exists(self.pid)
+
+    @property
+    def said(self) -> str:
+        """Its log as one line, for Prefect breaks those that are long."""
+        return " ".join(self.log.read_text().split())
 
     def signal(self, number: signal.Signals) -> None:
         os.kill(self.pid, number)
@@ -134,9 +140,11 @@ class Orchestrators:
         how = {"in_loop": in_loop, "as_flow": as_flow, "sweep": sweep, "retrains": False}
         return self._start(job, {"arguments": wanted, **how})
 
-    def retrain(self, job: Job, **arguments: Any) -> Orchestrator:
-        """Run the flow `retrain` in a process of its own, with the folder and the slice of a job."""
-        return self._start(job, {"arguments": arguments, "retrains": True})
+    def retrain(self, job: Job, flow_options: Mapping[str, Any] | None, **arguments: Any) -> Orchestrator:
+        """Run the flow `retrain` in a process of its own, with the folder and the slice of a job; without options of
+        the flow call `prefect_tpu.retrain`.
+        """
+        return self._start(job, {"arguments": arguments, "retrains": True, "flow_options": flow_options})
 
     def _start(self, job: Job, request: Mapping[str, Any]) -> Orchestrator:
         job.folder.mkdir(parents=True, exist_ok=True)

@@ -56,10 +56,16 @@ class Server:
         self._request("DELETE", path, None)
 
     def _request(self, method: str, path: str, body: object) -> Any:
-        """Asked again while SQLite is locked by others, as Prefect's own client does."""
+        """Asked again while SQLite is locked by others, as Prefect's own client does; a lost question too."""
+        is_question = method == "GET" or path.endswith("/filter")
 
         def look() -> httpx.Response | None:
-            answer = self.client.request(method, path, json=body)
+            try:
+                answer = self.client.request(method, path, json=body)
+            except httpx.TransportError:
+                if not is_question:
+                    raise
+                return None
             return None if answer.status_code == 503 else answer
 
         answer = wait_for(look, f"an answer of the server to {path}")

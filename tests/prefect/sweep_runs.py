@@ -48,10 +48,14 @@ class Sweep(Job):
 
     def most_held(self) -> int:
         """The most chips that all trials held at once, by the ledger."""
-        return most_held(Chips(self.storage).moves())
+        return most_held(self._chips.moves())
 
     def held(self) -> dict[int, int]:
-        return Chips(self.storage).held()
+        return self._chips.held()
+
+    @property
+    def _chips(self) -> Chips:
+        return Chips(self.storage, driver="the tests")
 
     def most_living(self) -> int:
         """The most programs that ever lived at once, as each saw it at its start."""

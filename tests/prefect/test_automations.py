@@ -8,13 +8,17 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler
+from pathlib import Path
 from typing import Any
 
 import pytest
+from pool_in_process import Scene, begun, ended, play_story
 from prefect_jobs import PROGRAM, Job, Orchestrators
 from prefect_server import PATIENCE, PREFECT, Server, running, wait_for
 from serving import Serving
 from slice_events_told import told_of_run
+
+from prefect_tpu.infra.contract import ExitCode
 
 pytestmark = [pytest.mark.prefect, pytest.mark.timeout(600)]
 
@@ -209,6 +213,20 @@ def test_a_run_that_stalls_is_cancelled(
     assert server.wait_for_end(run)["type"] == "CANCELLED"
     states = server.ask(f"/flow_run_states/?flow_run_id={run['id']}")
     assert any((state["message"] or "").startswith("Cancelled by Automation") for state in states)
+
+
+def test_so_is_a_run_of_a_pool_and_no_other_attempt_begins(server: Server, installed: str, tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        async with scene.worker():
+            run, job = await begun(scene)
+            job.slices.show(ended(1, exit_code=ExitCode.STALLED))
+            await scene.until(run, "Cancelled")
+            result = await job.until_over()
+        assert (result.state, [attempt.outcome for attempt in result.attempts]) == ("stopped", ["stalled"])
+        messages = [state.message or "" for state in await scene.states(run)]
+        assert any(message.startswith("Cancelled by Automation") for message in messages), messages
+
+    play_story(server, tmp_path, story)
 
 
 def test_a_pool_without_quota_is_paused(server: Server, installed: str, new_job: Callable[[str], Job]) -> None:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
-from limited_chips import LIMITS, limited
+from limited_chips import LIMITS, Limit, limited
 from pool_in_process import Slices, ended, until
 from prefect.client.orchestration import PrefectClient
 from prefect_server import IMPATIENT, PREFECT, Server, running, wait_for
@@ -87,16 +88,23 @@ def url_of(server: Server) -> str:
     return str(server.environment["PREFECT_API_URL"])
 
 
+@asynccontextmanager
+async def counted_training(server: Server, folder: Path, chips: int) -> AsyncIterator[tuple[Limit, Training, str]]:
+    """One that has its chips of a limit of so many, and the lease by which it has them."""
+    with limited(server, "v6e", chips) as limit:
+        async with training(folder, url_of(server)) as one:
+            first = await until(lambda: one.lease, "a permit")
+            assert limit.taken == 4
+            yield limit, one, first
+
+
 def test_a_lease_that_has_lapsed_is_taken_again(server: Server, tmp_path: Path) -> None:
     async def deed() -> None:
-        with limited(server, "v6e", 8) as limit:
-            async with training(tmp_path, url_of(server)) as one:
-                first = await until(lambda: one.lease, "a permit")
-                assert limit.taken == 4
-                limit.revoke(first)
-                await until(lambda: one.lease not in (first, None), "another lease")
-                assert limit.taken == 4
-                await one.finish()
+        async with counted_training(server, tmp_path, 8) as (limit, one, first):
+            limit.revoke(first)
+            await until(lambda: one.lease not in (first, None), "another lease")
+            assert limit.taken == 4
+            await one.finish()
             assert limit.taken == 0
 
     anyio.run(deed)
@@ -104,29 +112,43 @@ def test_a_lease_that_has_lapsed_is_taken_again(server: Server, tmp_path: Path) 
 
 def test_a_limit_may_be_lowered_while_a_training_has_its_chips(server: Server, tmp_path: Path) -> None:
     async def deed() -> None:
-        with limited(server, "v6e", 4) as limit:
-            async with training(tmp_path, url_of(server)) as one:
-                first = await until(lambda: one.lease, "a permit")
-                limit.change(limit=2)
-                limit.revoke(first)
-                await one.until_said("are not counted as its own: concurrency limit 'chips-v6e' is 2 in all")
-                limit.change(limit=6)
-                await until(lambda: one.lease not in (first, None), "another lease")
-                await one.finish()
+        async with counted_training(server, tmp_path, 4) as (limit, one, first):
+            limit.change(limit=2)
+            limit.revoke(first)
+            await one.until_said("are not counted as its own: concurrency limit 'chips-v6e' is 2 in all")
+            limit.change(limit=6)
+            await until(lambda: one.lease not in (first, None), "another lease")
+            await one.finish()
             assert limit.taken == 0
 
     anyio.run(deed)
 
 
-def test_a_limit_may_be_deleted_while_a_training_has_its_chips(server: Server, tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", [Limit.delete, partial(Limit.change, active=False)], ids=["deleted", "switched off"])
+def test_a_limit_may_go_while_a_training_has_its_chips(
+    server: Server, tmp_path: Path, how: Callable[..., None]
+) -> None:
     async def deed() -> None:
-        with limited(server, "v6e", 4) as limit:
-            async with training(tmp_path, url_of(server)) as one:
-                first = await until(lambda: one.lease, "a permit")
-                limit.delete()
-                limit.revoke(first)
-                await until(lambda: one.lease is None, "that nobody counts any more")
-                await one.finish()
+        async with counted_training(server, tmp_path, 4) as (limit, one, first):
+            how(limit)
+            limit.revoke(first)
+            await until(lambda: one.lease is None, "that nobody counts any more")
+            await one.finish()
+
+    anyio.run(deed)
+
+
+def test_what_is_given_back_while_a_limit_is_switched_off_is_set_right_by_hand(server: Server, tmp_path: Path) -> None:
+    """The server takes nothing from such a limit: docs/how-to/chips.md says what to do."""
+
+    async def deed() -> None:
+        async with counted_training(server, tmp_path, 4) as (limit, one, _):
+            limit.change(active=False)
+            await one.finish()
+            limit.change(active=True)
+            assert limit.taken == 4
+            limit.change(active_slots=0)
+            assert limit.taken == 0
 
     anyio.run(deed)
 

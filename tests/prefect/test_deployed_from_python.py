@@ -168,8 +168,8 @@ def test_a_job_variable_is_for_the_flow_s_own_host(server: Server, pool: SliceWo
 
 def test_retrain_and_sweep(server: Server, pool: SliceWorkerPool, deployed: str) -> None:
     assert "in 'Promoted'" in run(server, "retrain/python", **learning(pool, "deployed"))
-    assert "in 'Completed'" in run(server, "sweep/python", **trying("deployed"))
-    assert (pool.folder / "jobs/deployed-0" / layout.RESULT).exists()
+    assert "in 'Completed'" in run(server, "sweep/python", **trying("tried"))
+    assert (pool.folder / "jobs/tried-0" / layout.RESULT).exists()
 
 
 def test_an_image_is_for_pods_and_a_run_here_does_without(server: Server, pool: SliceWorkerPool, deployed: str) -> None:

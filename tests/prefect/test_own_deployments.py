@@ -102,3 +102,15 @@ def test_a_sweep_is_tried_by_its_deployment(server: Server, pool: SliceWorkerPoo
     assert server.wait_for_end(run)["type"] == "COMPLETED", pool.told()
     for trial in ("tried-0", "tried-1"):
         assert (pool.folder / "jobs" / trial / layout.RESULT).exists()
+
+
+def test_a_sweep_that_could_never_run_takes_no_name(server: Server, pool: SliceWorkerPool, deployed: str) -> None:
+    asked = {
+        "name": "mistaken", "program": "tests/programs/trier.py:main", "space": {"x": [3.0, 4.0]}, "metric": "loss",
+        "mode": "min", "trials": 2, "accelerator": "cpu", "chips": 1, "training": {"timing": {"grace": 2.0}},
+    }  # fmt: skip
+    state = server.wait_for_end(start(server, "sweep/digits", **asked, data={"numbers": "nowhere.csv"}))
+    assert state["type"] == "FAILED" and "UsageError: Data nowhere.csv is not there" in state["message"]
+    assert not (pool.folder / "jobs" / layout.sweep("mistaken")).exists()
+    assert server.wait_for_end(start(server, "sweep/digits", **asked, data={}))["type"] == "COMPLETED", pool.told()
+    assert '"grace":2.0' in (pool.folder / "jobs" / layout.trial_job("mistaken", 0) / layout.JOB).read_text()

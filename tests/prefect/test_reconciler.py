@@ -5,19 +5,18 @@ What an engine would say of its run, the test says.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from uuid import UUID
 
-import anyio
 import pytest
-from pool_in_process import Job, Scene, Slices, ended, new_scene, taken, until
-from prefect.client.orchestration import get_client
+from pool_in_process import Job, Scene, Slices, Story, begun, ended, play_story, taken, until
 from prefect.client.schemas.objects import FlowRun
-from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.states import Cancelled, Cancelling, Completed, Crashed, Failed, Pending, Running
-from prefect_server import Server
+from prefect_server import Server, wait_for
+from slice_events_told import named, told_of_run
 
 from prefect_tpu.flows.work_pool.words import crashed
 from prefect_tpu.infra import layout
@@ -30,30 +29,13 @@ from prefect_tpu.infra.policy.failures import failure
 from prefect_tpu.infra.storage import LocalStorage
 
 pytestmark = [pytest.mark.prefect, pytest.mark.timeout(600)]
-Play = Callable[[Callable[[Scene], Awaitable[None]]], None]
+Play = Callable[[Story], None]
 
 
 @pytest.fixture
 def play(server: Server, tmp_path: Path) -> Play:
     """Plays a story with a pool of its own."""
-
-    def go(story: Callable[[Scene], Awaitable[None]]) -> None:
-        async def within() -> None:
-            async with get_client() as client:
-                await story(await new_scene(client, tmp_path))
-
-        with temporary_settings({PREFECT_API_URL: server.environment["PREFECT_API_URL"]}):
-            anyio.run(within)
-
-    return go
-
-
-async def begun(scene: Scene, **settings: object) -> tuple[FlowRun, Job]:
-    """A run whose engine has just said that it runs."""
-    run = await scene.run()
-    job = await scene.job(run, **settings)
-    await scene.say(run, Running(), after="Starting")
-    return run, job
+    return partial(play_story, server, tmp_path)
 
 
 async def completes(scene: Scene, run: FlowRun, job: Job) -> None:
@@ -206,17 +188,23 @@ def test_a_run_that_could_not_be_submitted_for_a_while_is_handed_out_again(play:
     play(story)
 
 
+async def abandoned(scene: Scene) -> tuple[FlowRun, Job]:
+    """A run of the flow `train`, and its job, whose process is no more."""
+    run = await scene.run()
+    job = await scene.job(run)
+    await scene.say(run, Running())
+    write_asked_by(job.storage, AskedBy(flow_run=str(run.id)))
+    await scene.client.update_flow_run(run.id, infrastructure_pid="a process of this machine")
+    assert Lease(job.storage, lambda: 0.0).take() is None
+    lease = job.storage.get(layout.LEASE)
+    assert lease is not None
+    job.storage.put(layout.LEASE, lease.replace(b'"born": ', b'"born": 1'))
+    return run, job
+
+
 def test_a_job_of_train_whose_driver_was_killed_is_brought_to_its_end_and_its_run_is_told(play: Play) -> None:
     async def story(scene: Scene) -> None:
-        run = await scene.run()
-        job = await scene.job(run)
-        await scene.say(run, Running())
-        write_asked_by(job.storage, AskedBy(flow_run=str(run.id)))
-        await scene.client.update_flow_run(run.id, infrastructure_pid="a process of this machine")
-        assert Lease(job.storage, lambda: 0.0).take() is None
-        lease = job.storage.get(layout.LEASE)
-        assert lease is not None
-        job.storage.put(layout.LEASE, lease.replace(b'"born": ', b'"born": 1'))  # of a process that is no more
+        run, job = await abandoned(scene)
         async with scene.worker():
             await job.until_attempt(1)
             job.slices.show(ended(1))
@@ -225,6 +213,34 @@ def test_a_job_of_train_whose_driver_was_killed_is_brought_to_its_end_and_its_ru
         await until(lambda: job.storage.get(layout.ORPHANED) is None, "the end of the note")
 
     play(story)
+
+
+def test_of_its_slices_is_told_by_events_of_that_run(play: Play, server: Server) -> None:
+    runs: list[FlowRun] = []
+
+    async def story(scene: Scene) -> None:
+        run, job = await abandoned(scene)
+        runs.append(run)
+        for worker in (1, 2):  # what another one finds at its end is told once all the same
+            async with scene.worker(worker):
+                await job.until_attempt(1)
+                job.slices.show(taken(1))
+                await job.until_attempt(2)
+                job.slices.show(ended(2))
+                await scene.until(run, "Completed")
+
+    play(story)
+    expected = {
+        (1, "provisioned"), (1, "started"), (1, "preempted"), (1, "restarted"),
+        (2, "provisioned"), (2, "started"), (2, "finished"),
+    }  # fmt: skip
+    run = {"id": runs[0].id}
+    events = wait_for(lambda: len(told := told_of_run(server, run)) >= len(expected) and told, "what is told of slices")
+    assert set(named(events)) == expected and len(events) == len(expected)
+    for event in events:
+        related = {one["prefect.resource.role"]: one["prefect.resource.id"] for one in event["related"]}
+        assert related["flow-run"] == f"prefect.flow-run.{runs[0].id}"
+        assert related["deployment"] == f"prefect.deployment.{runs[0].deployment_id}" and "work-pool" in related
 
 
 def test_a_job_of_another_server_s_run_keeps_the_note_by_which_that_run_is_told_its_end(play: Play) -> None:

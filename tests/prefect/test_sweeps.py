@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from limited_chips import limited
 from prefect_jobs import Orchestrators
 from prefect_server import Server, wait_for
 from sweep_runs import PROGRAM, SPACE, Sweep
 
-from prefect_tpu.infra import layout
+from prefect_tpu.infra import contract, layout
 
 pytestmark = [pytest.mark.prefect, pytest.mark.timeout(400)]
 
@@ -70,13 +71,16 @@ def test_a_bad_trial_is_stopped_early(
     server: Server, orchestrators: Orchestrators, new_sweep: Callable[..., Sweep]
 ) -> None:
     sweep = new_sweep("pruned", slices=3)
-    space = {"x": {"low": 0.0, "high": 100.0}, "steps": [100, 100_000]}
-    good = [{"params": {"x": 3.0 + index / 10, "steps": 100}} for index in range(5)]
-    bad = {"params": {"x": 100.0, "steps": 100_000}, "priority": -1}
-    found = orchestrators.start(
+    space = {"x": {"low": 0.0, "high": 100.0}, "steps": [100, 100_000], "hold_at": [None, 5]}
+    good = [{"params": {"x": 3.0 + index / 10, "steps": 100, "hold_at": None}} for index in range(5)]
+    bad = {"params": {"x": 100.0, "steps": 100_000, "hold_at": 5}, "priority": -1}
+    caller = orchestrators.start(
         sweep, sweep=True, program=PROGRAM, space=space, trials=6, chips=3, first=[bad, *good],
         accelerator="cpu", params={"seconds": 0.05},
-    ).result()  # fmt: skip
+    )  # fmt: skip
+    wait_for(lambda: sweep.held() == {5: 1}, "the end of all others, with which it is compared")
+    sweep.let_go_on()
+    found = caller.result()
     assert [trial["state"] for trial in found["trials"]] == ["complete"] * 5 + ["pruned"]
     assert found["best"] == 0
     assert sweep.steps_of(5) < 2_000, "it would have gone on for an hour"
@@ -104,6 +108,42 @@ def test_a_sweep_that_is_cancelled_stops_its_trials_and_goes_on_when_it_is_run_a
     assert [trial["state"] for trial in found["trials"]] == ["complete"] * 3
     assert sweep.lives_of(0) == ["began", "began", "left"] and sweep.lives_of(2) == ["began", "left"]
     assert sweep.most_held() == 2 and sweep.held() == {}
+
+
+def test_two_processes_of_one_sweep_try_each_trial_once(
+    orchestrators: Orchestrators, new_sweep: Callable[..., Sweep]
+) -> None:
+    sweep = new_sweep("twice")
+    asked = {"program": PROGRAM, "space": SPACE, "trials": 3, "chips": 2, "params": {"seconds": 0.1}, **CHIP}
+    callers = [orchestrators.start(sweep, sweep=True, **asked) for _ in range(2)]
+    first, second = [caller.result() for caller in callers]
+    assert first == second and [trial["state"] for trial in first["trials"]] == ["complete"] * 3
+    assert [sweep.lives_of(number) for number in range(4)] == [["began", "left"]] * 3 + [[]]
+    assert sweep.most_held() == 2 and sweep.most_living() <= 2 and sweep.held() == {}
+
+
+def test_chips_of_a_limit_are_free_once_a_trial_that_was_given_up_has_stopped(
+    server: Server, orchestrators: Orchestrators, new_sweep: Callable[..., Sweep]
+) -> None:
+    """It was given up by a process that was killed before it asked the trial to stop."""
+    sweep = new_sweep("given-up")
+    asked = {
+        "program": PROGRAM, "space": SPACE, "trials": 2, "chips": 2, "params": {"hold_at": 5}, **CHIP,
+        "accelerator": "v6e-1",
+    }  # fmt: skip
+    with limited(server, "v6e", 2) as limit:
+        killed = orchestrators.start(sweep, sweep=True, **asked)
+        wait_for(lambda: all((sweep.trial(number) / "next").exists() for number in range(2)), "two trials")
+        assert limit.taken == 2
+        killed.signal(signal.SIGKILL)
+        killed.wait()
+        sweep.storage.put(layout.pruned(1), contract.write_json({"reason": "it is worse than others"}))
+        again = orchestrators.start(sweep, sweep=True, **asked)
+        wait_for((sweep.trial(1) / layout.RESULT).exists, "the end of the trial that was given up")
+        wait_for(lambda: limit.taken == 1, "its chips", patience=30)
+        sweep.let_go_on()
+        assert [trial["state"] for trial in again.result()["trials"]] == ["complete", "pruned"]
+        assert limit.taken == 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import sys
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -16,16 +17,20 @@ from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
 
+import anyio.to_thread
 import httpx
 import pytest
+from contract_flows import work
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.worker_channel import CANCELLING_TIMEOUT_TEARDOWN
 from prefect.exceptions import InfrastructureNotFound
+from prefect.flows import bind_flow_to_infrastructure
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.workers.base import BaseWorker
 from prefect.workers.process import ProcessWorker
 from prefect_server import PREFECT, Server, running, wait_for
 
+from prefect_tpu.flows.work_pool.bundle_storage import our_steps
 from prefect_tpu.flows.work_pool.worker import TpuSliceWorker
 from prefect_tpu.infra.contract import Env
 from prefect_tpu.infra.launcher import history
@@ -47,9 +52,13 @@ class Pool:
     name: str
 
     @property
+    def of_slices(self) -> dict[str, str]:
+        """The part of the environment that says where they are and lie."""
+        return {"XDG_DATA_HOME": str(self.folder / "data"), Env.OUTPUT: str(self.folder / "jobs"), Env.SLICES: "4"}
+
+    @property
     def environment(self) -> dict[str, str]:
-        own = {"XDG_DATA_HOME": str(self.folder / "data"), Env.OUTPUT: str(self.folder / "jobs"), Env.SLICES: "4"}
-        return {**self.server.environment, **own}
+        return {**self.server.environment, **self.of_slices}
 
     def create(self, **said: Any) -> dict[str, Any]:
         template = self.kind.get_default_base_job_template()
@@ -264,6 +273,50 @@ def test_settings_that_cannot_be_used_end_the_run_with_a_message(ours: Pool) -> 
         wait_for(lambda: workers(ours), "the worker")
         state = ours.server.wait_for_end(ours.run(ours.deployment(accelerator="v6e-15")))
         assert state["type"] == "FAILED" and "v6e-16" in state["message"]
+
+
+def test_a_run_whose_deployment_is_gone_is_cancelled_and_takes_no_place(ours: Pool) -> None:
+    """One that ran before: Prefect deletes those that never did with their deployment."""
+    ours.create()
+    gone = ours.run(ours.deployment())
+    for state in ({"type": "RUNNING"}, {"type": "SCHEDULED", "name": "AwaitingRetry"}):
+        ours.server.ask(f"/flow_runs/{gone['id']}/set_state", state=state, force=True)
+    ours.server.delete(f"/deployments/{gone['deployment_id']}")
+    with running(ours.command("--limit", "1"), ours.environment, ours.folder, "worker"):
+        assert ours.server.wait_for_end(gone)["type"] == "CANCELLED"
+        assert "no longer exists" in ours.now(gone)["state"]["message"]
+        assert ours.server.wait_for_end(ours.run(ours.deployment()))["type"] == "COMPLETED"
+
+
+def test_a_flow_that_python_submits_is_found_and_can_be_cancelled(ours: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By `worker.submit(flow)`. Prefect stores the place of no such run, so each sort of worker has to."""
+    launcher = {"upload": [sys.executable], "execution": ["python"]}
+    bound = bind_flow_to_infrastructure(
+        work, work_pool=ours.name, worker_cls=TpuSliceWorker, job_variables={}, launcher=launcher
+    )
+    for name, value in ours.of_slices.items():
+        monkeypatch.setenv(name, value)
+    steps = our_steps(str(ours.folder / "jobs"))
+    storage = {"bundle_upload_step": steps.upload, "bundle_execution_step": steps.execute}
+    ours.create()
+    ours.server.change(f"/work_pools/{ours.name}", storage_configuration=storage)
+
+    async def submit() -> None:
+        async with ours.worker() as worker:
+            with pytest.warns(FutureWarning, match="Ad-hoc flow submission"):
+                future = await worker.submit(bound, {"folder": str(ours.folder), "holds": True})
+            await anyio.to_thread.run_sync(cancel, {"id": str(future.flow_run_id)})
+
+    def cancel(submitted: dict[str, Any]) -> None:
+        run = ours.now(submitted)
+        ours.wait_until_begun(run)
+        folder = LocalStorage(ours.now(run)["infrastructure_pid"])
+        assert history.is_there(folder) and run["deployment_id"] is None
+        ours.server.ask(f"/flow_runs/{run['id']}/set_state", state={"type": "CANCELLING"})
+        assert ours.server.wait_for_end(run)["type"] == "CANCELLED"
+        wait_for(lambda: history.read_result(folder), "the end of its job")
+
+    ours.asked(submit)
 
 
 def test_what_a_server_tells_it_to_end_is_ended_however_often_it_says_so(ours: Pool) -> None:

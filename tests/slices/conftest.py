@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import psutil
@@ -49,6 +51,16 @@ class Job:
 
     def runner(self, host: int, attempt: int = 1) -> psutil.Process:
         return psutil.Process(json.loads(self.storage.get(layout.started(attempt, host)) or b"")["pid"])
+
+
+@pytest.fixture(scope="session")
+def saver() -> ModuleType:
+    """The program of that name, to ask it what its numbers must be."""
+    spec = importlib.util.spec_from_file_location("saver", PROGRAMS / "saver.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,15 +18,6 @@ pytestmark = [pytest.mark.slices, pytest.mark.timeout(300)]
 
 PROGRAM = Path(__file__).parents[1] / "programs" / "saver.py"
 STEPS, MORE = 4, 3
-
-
-@pytest.fixture(scope="module")
-def saver() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("saver", PROGRAM)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def after(saver: ModuleType, *runs: int) -> str:

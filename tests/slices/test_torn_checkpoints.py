@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import random
 import shutil
@@ -26,15 +25,6 @@ NAME, STEPS, FAIL_AT = "saver", 6, 4
 RUN = ("run", f"{PROGRAM}:main", "--name", NAME, "-a", "cpu-2x1", "-p", f"steps={STEPS}", "-p", f"fail_at={FAIL_AT}")
 PLACES = 20  # where files are cut
 Damages = Iterator[tuple[str, Callable[[], object]]]
-
-
-@pytest.fixture(scope="module")
-def saver() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("saver", PROGRAM)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture(scope="module")

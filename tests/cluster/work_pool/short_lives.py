@@ -7,7 +7,7 @@ import re
 import signal
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -20,6 +20,8 @@ from prefect_way import sort_of, way_to
 from rights import WORKER
 from slice_pool import SlicePool
 from way import BUCKET, CLUSTER, Ends, Way, way
+
+from prefect_tpu.flows.work_pool.template import Template
 
 PREFECT = "prefect"  # what the server is called in what passed
 PATIENCE = 15.0  # for a moment that does not come: then an earlier one will do
@@ -152,7 +154,18 @@ def ways_of(pool: SlicePool, seats: int) -> Iterator[list[Way]]:
 def _way(pool: SlicePool, ends: Ends, folder: Path) -> Iterator[Way]:
     with way(ends, folder, {}) as found, way_to(pool.server, found.traffic) as prefect:
         environment = {**found.environment, "PREFECT_API_URL": f"{prefect.url}/api"}
-        yield replace(found, environment=environment)
+        yield replace(found, environment=environment, proxies={**found.proxies, PREFECT: prefect})
+
+
+def leads_past(url: str) -> Callable[[Template], Template]:
+    """A change of a pool: pods reach Prefect by a way of their own, so that only requests of workers pass here."""
+
+    def change(template: Template) -> Template:
+        env = template["variables"]["properties"]["env"]
+        env["default"] = {**env["default"], "PREFECT_API_URL": url}
+        return template
+
+    return change
 
 
 def draw(seed: int, count: int) -> list[Moment]:

@@ -25,6 +25,7 @@ from prefect_tpu.flows.work_pool.template import Template, base_job_template
 IMAGE = "python-with-prefect"
 FLOWS = Path(__file__).with_name("slice_flows.py")
 SIGNS_BUCKET = "signs"
+GRACE_SECONDS = 5  # for hosts that are told to leave
 VENV_VARIABLE = "PREFECT_TPU_FLOW_VENV"
 
 
@@ -154,7 +155,7 @@ def variables_of(namespace: str, output: str) -> dict[str, Any]:
         "memory": "1Gi",
         "volumes": {"/signs": f"gs://{SIGNS_BUCKET}"},
         "env": {"PREFECT_LOCAL_STORAGE_PATH": "/signs/results"},
-        "grace": 5,
+        "grace": GRACE_SECONDS,
     }
 
 
@@ -162,6 +163,6 @@ def _venv() -> Path:
     found = Path(os.environ.get(VENV_VARIABLE) or CLONE / ".venv-pod-flow")
     if not (found / "pyvenv.cfg").exists():
         raise FileNotFoundError(
-            f"The Python environment of flows in pods is not there ({found}): run `make setup-flow`."
+            f"The Python environment of flows in pods is not there ({found}): run `make setup-pod`."
         )
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,8 +73,14 @@ class SliceRun:
         found: list[Object] = self.server.ask(f"/flow_run_states/?flow_run_id={self.id}")
         return sorted(found, key=lambda state: state["timestamp"])
 
-    def wait_for_name(self, *names: str) -> None:
-        wait_for(lambda: self.state[1] in names, f"state {' or '.join(names)} of {self}", PATIENCE, PAUSE)
+    def wait_for_name(self, *names: str, words: str = "") -> None:
+        """Until its state is called one of these, and its message has these words."""
+
+        def look() -> bool:
+            state = self.read()["state"]
+            return state["name"] in names and words in (state["message"] or "")
+
+        wait_for(look, f"state {' or '.join(names)} {words} of {self}", PATIENCE, PAUSE)
 
     def wait_for_end(self) -> Object:
         """Its state, once that is final and its job has its end."""
@@ -128,9 +135,11 @@ class SliceRun:
         names = [(kind, one["metadata"]["name"]) for kind, path in kinds.items() for one in self.api.get(path)["items"]]
         return [f"{kind} {name}" for kind, name in names if name.startswith(f"{self.job}-")]
 
-    def wait_until_gone(self) -> None:
-        """Nothing of it is in the cluster any more."""
-        wait_for(lambda: not self.left(), f"the end of all objects of {self}", pause=PAUSE)
+    def wait_until_gone(self) -> float:
+        """Nothing of it is in the cluster any more; the seconds until then."""
+        begun = time.monotonic()
+        wait_for(lambda: not self.left(), f"the end of all objects of {self}", PATIENCE, PAUSE)
+        return time.monotonic() - begun
 
     # What its flow says
 

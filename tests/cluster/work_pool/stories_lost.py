@@ -63,5 +63,8 @@ LOSSES = (
     Loss(who="leader", with_notice=True, has_region=False, fails_first=True),
     Loss(who="follower", with_notice=False, has_region=False, fails_first=False),
     Loss(who="slice", with_notice=False, has_region=False, fails_first=True),
+    Loss(who="leader", with_notice=False, has_region=False, fails_first=False),
+    Loss(who="follower", with_notice=True, has_region=False, fails_first=False),
+    Loss(who="slice", with_notice=True, has_region=False, fails_first=False),
 )
 STORIES = [Story(name=loss.name, play=loss.play, on=loss.on) for loss in LOSSES]

@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from faults import NONE, Asked, Moment, Traffic
+from faults import NONE, Asked, Fault, Faults, Kind, Moment, Traffic
 from faulty import Faulty
 from pool_workers import Worker
 from prefect_server import wait_for
 from prefect_way import EachInTurn, sort_of, way_to
 from scenes import Played, Scene, Story, played
+from short_lives import leads_past, ways_of
 from slice_pool import SlicePool, slice_pool
 from slice_runs import SliceRun
 
@@ -23,6 +24,8 @@ ONE_HOST = {"accelerator": "cpu-1x1"}
 TROUBLED_RUNS = 3
 AWAY_SECONDS = 10.0
 DEATH_SECONDS = 120.0
+SEED, FAULT_RATE = 11, 0.25
+FAULTS = (Kind.BUSY, Kind.BROKEN, Kind.LATE, Kind.LOST)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +63,20 @@ def new_way(scene: Scene) -> Iterator[Way]:
     traffic, server = Traffic(), scene.pool.server
     with slice_pool(scene.pool.stage, server, scene.name) as pool, way_to(server, traffic) as proxy:
         yield Way(pool=pool, proxy=proxy, traffic=traffic)
+
+
+@dataclass(slots=True, kw_only=True)
+class Noting:
+    """A plan that keeps in mind what it strikes. struck: server and sort of request → how often."""
+
+    plan: Faults
+    struck: Counter[str] = field(default_factory=Counter)
+
+    def of(self, number: int, asked: Asked, before: Counter[Kind]) -> Fault | None:
+        fault = self.plan.of(number, asked, before)
+        if fault is not None:
+            self.struck[f"{asked.server} {sort_of(asked)}"] += 1
+        return fault
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +151,24 @@ def troubled(scene: Scene) -> Submitted:
         return Submitted(runs=found, told=way.pool.workers.told(), struck=plan.struck, away=away)
 
 
+def troubled_everywhere(scene: Scene) -> Submitted:
+    """Of all that a worker asks of anybody a part goes wrong, from the runs' start to their end."""
+    server = scene.pool.server
+    plan = Noting(plan=Faults(seed=SEED, rate=FAULT_RATE, kinds=FAULTS))
+    pools = slice_pool(scene.pool.stage, server, scene.name, leads_past(server.environment["PREFECT_API_URL"]))
+    with pools as pool, ways_of(pool, 1) as (way,):
+        pool.workers.start(**way.environment)
+        pool.wait_for_workers(1)
+        for proxy in way.proxies.values():
+            proxy.faults = plan
+        runs = [pool.start(pool.deploy("once", **ONE_HOST)) for _ in range(TROUBLED_RUNS)]
+        for run in runs:
+            run.let_go_on()
+            run.wait_for_job()  # before, a crash is none for good
+        found = [played(run, pool) for run in runs]
+        return Submitted(runs=found, told=pool.workers.told(), struck=plan.struck)
+
+
 def _cancelled_while_away(way: Way) -> Played:
     """The worker has not heard of it, and finds out."""
     run = way.start()
@@ -152,3 +187,4 @@ KILLED = [
     Story(name="killed-sent", play=killed(once_sent), waits=True),
 ]
 TROUBLED = Story(name="troubled", play=troubled, waits=True)
+TROUBLED_EVERYWHERE = Story(name="troubled-everywhere", play=troubled_everywhere, waits=True)

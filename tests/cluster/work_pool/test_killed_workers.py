@@ -20,16 +20,15 @@ import stories_lost
 from missions import processes
 from prefect_server import Server
 from scenes import Played, Scene, Story
-from short_lives import Due, ShortLives, draw, ways_of
+from short_lives import Due, ShortLives, draw, leads_past, ways_of
 from slice_pool import SlicePool
 from witness import left_of
 
-from prefect_tpu.flows.work_pool.template import Template
 from prefect_tpu.infra import layout
 from prefect_tpu.infra.launcher import history
 from prefect_tpu.infra.storage import open_storage
 
-pytestmark = [pytest.mark.work_pool, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.work_pool, pytest.mark.timeout(3600)]
 
 SEED, KILLS = int(os.environ.get("SEED", "7")), int(os.environ.get("KILLS", "6"))
 SEATS, AT_ONCE = 2, 6
@@ -79,20 +78,9 @@ class Ordeal:
         return [(name, found) for name, found in self.played if isinstance(found, Played)]
 
 
-def _leads_past(url: str) -> Callable[[Template], Template]:
-    """Pods reach Prefect by a way of their own: only requests of workers are moments."""
-
-    def change(template: Template) -> Template:
-        env = template["variables"]["properties"]["env"]
-        env["default"] = {**env["default"], "PREFECT_API_URL": url}
-        return template
-
-    return change
-
-
 @pytest.fixture(scope="module")
 def ordeal(postgres: Server, new_pool: Callable[..., SlicePool]) -> Iterator[Ordeal]:
-    pool = new_pool(postgres, "killed", _leads_past(postgres.environment["PREFECT_API_URL"]))
+    pool = new_pool(postgres, "killed", leads_past(postgres.environment["PREFECT_API_URL"]))
     due = Due(moments=draw(SEED, KILLS))
     names = list(ENDS)[: FEW if KILLS <= FEW_KILLS else len(ENDS)]
     with ways_of(pool, SEATS) as ways:

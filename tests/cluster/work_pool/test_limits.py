@@ -48,3 +48,12 @@ def test_a_slot_is_kept_while_a_run_waits_for_its_slice(
     runs = outcome_of(story, database)
     assert runs.first.state[0] == runs.second.state[0] == "COMPLETED", (runs.first.told, runs.second.told)
     assert not runs.overlapped, "two runs of a deployment that allows one"
+
+
+@pytest.mark.parametrize(("story", "database"), on_each(SLOW), ids=named)
+def test_it_is_said_which_slice_is_waited_for(
+    outcome_of: Callable[[Story, str], Any], story: Story, database: str
+) -> None:
+    first = outcome_of(story, database).first
+    said = [state["message"] for state in first.history if state["name"] == "Provisioning"]
+    assert said and all("the cluster has no node of this kind" in message for message in said), first.told

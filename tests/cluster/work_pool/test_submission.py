@@ -7,7 +7,9 @@ from collections.abc import Callable
 import pytest
 from prefect_way import TROUBLES
 from scenes import Story, named, on_each
-from stories_submission import KILLED, TROUBLED, Submitted
+from short_lives import PREFECT
+from stories_submission import KILLED, TROUBLED, TROUBLED_EVERYWHERE, Submitted
+from way import BUCKET, CLUSTER
 
 pytestmark = [pytest.mark.work_pool, pytest.mark.timeout(1500)]
 
@@ -33,7 +35,7 @@ def test_a_worker_is_killed_while_it_submits(outcome_of: OutcomeOf, story: Story
     assert played.run.read()["infrastructure_pid"] == played.run.folder.url
 
 
-@pytest.mark.parametrize(("story", "database"), on_each([TROUBLED]), ids=named)
+@pytest.mark.parametrize(("story", "database"), on_each([TROUBLED, TROUBLED_EVERYWHERE]), ids=named)
 def test_refusals_at_each_step_lose_no_run(outcome_of: OutcomeOf, story: Story, database: str) -> None:
     found = outcome_of(story, database)
     told = ([played.told for played in found.runs], found.struck, found.told)
@@ -45,6 +47,13 @@ def test_refusals_at_each_step_lose_no_run(outcome_of: OutcomeOf, story: Story, 
 def test_every_step_was_refused(outcome_of: OutcomeOf, story: Story, database: str) -> None:
     struck = outcome_of(story, database).struck
     assert {sort: struck[sort] for sort in STEPS} == dict.fromkeys(STEPS, len(TROUBLES))
+
+
+@pytest.mark.parametrize(("story", "database"), on_each([TROUBLED_EVERYWHERE]), ids=named)
+def test_all_servers_refused(outcome_of: OutcomeOf, story: Story, database: str) -> None:
+    struck = outcome_of(story, database).struck
+    assert {sort.partition(" ")[0] for sort in struck} == {PREFECT, CLUSTER, BUCKET}, struck
+    print(f"{struck.total()} requests of {len(struck)} sorts went wrong")  # noqa: T201
 
 
 @pytest.mark.parametrize(("story", "database"), on_each([TROUBLED]), ids=named)

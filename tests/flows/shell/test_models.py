@@ -12,9 +12,11 @@ import pytest
 
 import prefect_tpu as tpu
 from prefect_tpu.flows.shell.exit_status import ExitStatus
+from prefect_tpu.infra import layout
 from prefect_tpu.infra.models.beginning import unchanged
 from prefect_tpu.infra.models.records import Became, Candidate, Version
 from prefect_tpu.infra.models.registry import Registry
+from prefect_tpu.infra.storage import open_storage
 
 NOW = 1_700_000_000.0
 
@@ -26,9 +28,11 @@ def output(tmp_path: Path) -> Path:
     for number, accuracy in ((1, 0.5), (2, 0.75)):
         candidate = begin(registry, number)
         entry = unchanged(registry.look(), candidate, Became.PROMOTED, f"its accuracy is {accuracy}", NOW)
+        job = f"{tmp_path}/digits-{number}"
+        open_storage(job).put(layout.JOB, b"{}")
         version = Version(
-            number=number, job=f"/jobs/digits-{number}", checkpoint=f"/jobs/digits-{number}/checkpoints/1/9", data={},
-            held_out={}, watched={}, code="", config={}, parent=None, metrics={"accuracy": accuracy},
+            number=number, job=job, checkpoint=job, data={}, held_out={}, watched={}, code="", config={}, parent=None,
+            metrics={"accuracy": accuracy},
         )  # fmt: skip
         registry.add(replace(entry, champion=number, promoted_by=entry.number, tried=version))
     begin(registry, 3)
@@ -72,7 +76,7 @@ def test_an_output_without_models_is_told(prefect_tpu: Callable[..., Any], tmp_p
 
 def test_how_a_model_came_along(prefect_tpu: Callable[..., Any], output: Path) -> None:
     said = run(prefect_tpu, output, "show", "digits").out
-    assert said.startswith("Champion: version 2 (accuracy 0.75)\nIt lies at /jobs/digits-2/checkpoints/1/9\n")
+    assert said.startswith(f"Champion: version 2 (accuracy 0.75)\nIt lies at {output}/digits-2\n")
     assert "Candidate 3 is not judged yet: its data changed: digits." in said
     assert [line.split()[2:4] for line in said.splitlines()[-2:]] == [["2", "promoted"], ["1", "promoted"]]
     told = json.loads(run(prefect_tpu, output, "show", "digits", "--json", "--newest", "1").out)
@@ -82,12 +86,37 @@ def test_how_a_model_came_along(prefect_tpu: Callable[..., Any], output: Path) -
 
 def test_the_way_back(prefect_tpu: Callable[..., Any], output: Path) -> None:
     said = run(prefect_tpu, output, "rollback", "digits", "--reason", "worse in use").out
-    assert said == "Version 1 is the champion of model 'digits' again: /jobs/digits-1/checkpoints/1/9\n"
+    assert said == f"Version 1 is the champion of model 'digits' again: {output}/digits-1\n"
     champion = tpu.champion("digits", output)
     assert (champion.number, champion.metrics) == (1, {"accuracy": 0.5})
     told = json.loads(run(prefect_tpu, output, "rollback", "digits", "--to", "2", "--json").out)
     assert told["champion"]["number"] == 2
     assert [entry.reason for entry in Registry(str(output), "digits").history(2)] == ["by hand", "worse in use"]
+
+
+def test_a_damaged_model_hides_no_other(prefect_tpu: Callable[..., Any], output: Path) -> None:
+    begin(Registry(str(output), "letters"), 1)
+    Registry(str(output), "letters").storage.put(layout.MODEL_CHAMPION, b"{")
+    listed = run(prefect_tpu, output, "list")
+    assert [line.split()[:2] for line in listed.out.splitlines()[1:]] == [["digits", "2"], ["letters", "unreadable"]]
+    assert "letters/champion.json is damaged" in listed.err
+    told = json.loads(run(prefect_tpu, output, "list", "--json").out)
+    assert [one["model"] for one in told] == ["digits", "letters"] and "is damaged" in told[1]["error"]
+
+
+def test_numbers_of_no_value_and_reasons_of_many_lines(prefect_tpu: Callable[..., Any], output: Path) -> None:
+    registry = Registry(str(output), "digits")
+    entry = registry.entry(2)
+    assert entry.tried is not None
+    tried = replace(entry.tried, metrics={"accuracy": float("nan")})
+    registry.storage.put(layout.model_entry(2), replace(entry, tried=tried).to_json())
+    registry.point()
+    assert "version 2 (accuracy nan)" in run(prefect_tpu, output, "show", "digits").out
+    raw = run(prefect_tpu, output, "show", "digits", "--json").out
+    assert "NaN" not in raw.replace('"NaN"', "") and json.loads(raw)["champion"]["metrics"] == {"accuracy": "NaN"}
+    run(prefect_tpu, output, "rollback", "digits", "--reason", "worse\nin use")
+    said = run(prefect_tpu, output, "show", "digits").out.splitlines()
+    assert said[-3].split()[2:] == ["rolled", "back", "worse", "in", "use", "1"]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from prefect_tpu.infra import layout, seals, start_points
+from prefect_tpu.infra import content, layout, seals, start_points
 from prefect_tpu.infra.errors import UsageError
 from prefect_tpu.infra.job import JobResult, Program, SliceJob
 from prefect_tpu.infra.models import beginning
@@ -123,6 +123,66 @@ def test_it_starts_with_the_champions_weights_where_they_are_whole(wish: Wish) -
     assert damaged is not None and damaged.start_from == ""
 
 
+def test_weights_of_which_a_bit_has_flipped_are_not_started_with(wish: Wish) -> None:
+    """A look at their size does not tell."""
+    first = begun(wish)
+    assert first is not None
+    storage, point = write_job(wish, "succeeded"), RestorePoint(attempt=1, step=3)
+    root = start_points.checkpoints_of(storage)
+    root.put(f"{seals.step_folder(point)}/weights", b"weights")
+    seals.seal(root, point)
+    promote(wish, first, f"{storage.url}/checkpoints/1/3")
+    root.put(f"{seals.step_folder(point)}/weights", b"weighty")
+    damaged = begun(replace(wish, is_forced=True))
+    assert damaged is not None and damaged.start_from == ""
+
+
+def test_a_job_of_somebody_else_that_is_called_alike_is_passed_by(wish: Wish) -> None:
+    for number in (1, 2):
+        write_job(wish, None, f"m-{number}")
+    found = begun(wish)
+    assert found is not None and (found.number, found.job) == (3, "m-3")
+    write_job(wish, None, "m-3")  # its own
+    assert begun(wish) == found
+
+
+@pytest.mark.parametrize("which", ["data", "held_out"])
+def test_a_candidate_whose_data_was_deleted_is_given_up(wish: Wish, which: str) -> None:
+    first = begun(wish)
+    assert first is not None
+    write_job(wish, "succeeded")
+    place = wish.output if which == "data" else beginning.evaluations(wish)
+    (sha256,) = getattr(first, which).values()
+    Path(getattr(wish, which)["numbers"]).write_text("other numbers")
+    assert begun(wish) == first
+    LocalStorage(place).delete(content.manifest_name(sha256))
+    second = begun(wish)
+    assert second is not None and second.number == 2
+    ended = Registry(wish.output, "m").entry_of(1)
+    assert ended is not None and ended.reason == "what it needs was deleted: numbers"
+
+
+def test_so_is_one_whose_weights_to_start_with_were(wish: Wish) -> None:
+    first = begun(wish)
+    assert first is not None
+    storage = write_job(wish, "succeeded")
+    promote(wish, first, storage.url)
+    forced = replace(wish, is_forced=True)
+    warm = begun(forced)
+    assert warm is not None and warm.start_from == storage.url and begun(forced) == warm
+    storage.delete(layout.JOB)
+    cold = begun(forced)
+    assert cold is not None and (cold.number, cold.start_from) == (3, "")
+    ended = Registry(wish.output, "m").entry_of(2)
+    assert ended is not None and ended.reason == "what it needs was deleted: the weights to start with"
+
+
+@pytest.mark.parametrize("max_age", [0.0, -1.0, float("nan"), float("inf")])
+def test_an_age_that_no_model_can_have(wish: Wish, max_age: float) -> None:
+    with pytest.raises(UsageError, match="max_age_days is .* leave it out for never"):
+        replace(wish, max_age=max_age)
+
+
 @pytest.mark.parametrize(
     ("state", "wanted"),
     [("absent", JobIs.ABSENT), (None, JobIs.OPEN), ("succeeded", JobIs.SUCCEEDED), ("failed", JobIs.FAILED)],
@@ -133,19 +193,20 @@ def test_how_a_candidates_job_stands(wish: Wish, state: str | None, wanted: JobI
     assert job_is(wish.output, "m-1") is wanted
 
 
-def test_a_place_that_is_watched(tmp_path: Path, wish: Wish) -> None:
+def test_what_is_watched_belongs_to_what_a_candidate_has_seen(tmp_path: Path, wish: Wish) -> None:
     place = tmp_path / "came-in"
-    watching = replace(wish, data={}, watch=(str(place),))
+    watching = replace(wish, watch=(str(place),))
     with pytest.raises(UsageError, match="Nothing lies at .*came-in"):
         find(watching)
     place.mkdir()
     (place / "a").write_text("a")
-    first = find(watching).watched
-    assert find(watching).watched == first
-    (place / "a").write_text("b")  # as many bytes
-    second = find(watching).watched
-    (place / "a").rename(place / "c")
-    assert len({first[str(place)], second[str(place)], find(watching).watched[str(place)]}) == 3
+    first = begun(watching)
+    assert first is not None and first.seen.keys() == {"numbers", str(place)}
+    promote(watching, first)
+    assert begun(watching) is None
+    (place / "a").write_text("b")
+    again = begun(watching)
+    assert again is not None and again.reason == f"its data changed: {place}"
 
 
 def test_data_that_is_not_there_is_told(wish: Wish) -> None:

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import json
+import math
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from counting import Counting
 
 from prefect_tpu.infra import layout
 from prefect_tpu.infra.contract import ContractError
 from prefect_tpu.infra.errors import NoSuchJob, UsageError
 from prefect_tpu.infra.models.beginning import close, unchanged
+from prefect_tpu.infra.models.going_back import roll_back
 from prefect_tpu.infra.models.records import Became, Candidate, Entry, Version
-from prefect_tpu.infra.models.registry import Registry, find_registry, model_names, roll_back
+from prefect_tpu.infra.models.registry import Registry, find_registry, model_names
+from prefect_tpu.infra.storage import open_storage
 
 VERSION = Version(
-    number=1, job="/jobs/m-1", checkpoint="/jobs/m-1/checkpoints/1/9", data={"digits": "a"}, held_out={"test": "b"},
+    number=1, job="m-1", checkpoint="m-1/checkpoints/1/9", data={"digits": "a"}, held_out={"test": "b"},
     watched={}, code="c", config={"params": {"steps": 10}}, parent=None, metrics={"loss": 0.5},
 )  # fmt: skip
 CANDIDATE = Candidate(
@@ -27,15 +31,24 @@ CANDIDATE = Candidate(
 )  # fmt: skip
 
 
+@pytest.fixture(params=["disk", "bucket"])
+def output(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """The folder of all jobs."""
+    return str(tmp_path) if request.param == "disk" else f"{request.getfixturevalue('bucket')}/jobs"
+
+
 @pytest.fixture
-def registry(tmp_path: Path) -> Registry:
-    return Registry(str(tmp_path), "m")
+def registry(output: str) -> Registry:
+    return Registry(output, "m")
 
 
 def promote(registry: Registry, number: int, loss: float = 0.5) -> Entry:
+    """A candidate whose job is there; its model is the job's folder."""
     candidate = registry.begin(replace(CANDIDATE, number=number))
+    job = open_storage(registry.output).inside(f"m-{number}")
+    job.put(layout.JOB, b"{}")
     standing = registry.look()
-    version = replace(VERSION, number=number, metrics={"loss": loss})
+    version = replace(VERSION, number=number, job=job.url, checkpoint=job.url, metrics={"loss": loss})
     entry = unchanged(standing, candidate, Became.PROMOTED, "it is better", 2.0)
     entry = replace(entry, champion=number, promoted_by=entry.number, tried=version)
     assert registry.add(entry)
@@ -43,24 +56,24 @@ def promote(registry: Registry, number: int, loss: float = 0.5) -> Entry:
     return entry
 
 
-def test_nothing_is_there_at_first(registry: Registry, tmp_path: Path) -> None:
+def test_nothing_is_there_at_first(registry: Registry, output: str) -> None:
     standing = registry.look()
     assert (standing.entry, standing.champion, standing.open, standing.judged) == (None, None, None, None)
-    assert standing.next_number == registry.next_candidate() == 1
-    assert registry.point() is None and registry.champion() is None and model_names(str(tmp_path)) == []
+    assert (standing.next_number, standing.newest) == (1, 0)
+    assert registry.point() is None and registry.champion() is None and model_names(output) == []
     with pytest.raises(NoSuchJob, match="There is no model 'm' .* It has: none"):
-        find_registry(str(tmp_path), "m")
+        find_registry(output, "m")
 
 
-def test_what_is_written_down_comes_back(registry: Registry, tmp_path: Path) -> None:
+def test_what_is_written_down_comes_back(registry: Registry, output: str) -> None:
     entry = promote(registry, 1)
     standing = registry.look()
     assert standing.entry == standing.champion == entry
     assert standing.judged == replace(CANDIDATE, number=1) and standing.open is None
     assert registry.entry_of(1) == entry and registry.history() == [entry]
     champion = registry.champion()
-    assert champion is not None and (champion.number, champion.checkpoint) == (1, VERSION.checkpoint)
-    assert model_names(str(tmp_path)) == ["m"] and find_registry(str(tmp_path), "m").look() == standing
+    assert champion is not None and (champion.number, champion.checkpoint) == (1, f"{output}/m-1")
+    assert model_names(output) == ["m"] and find_registry(output, "m").look() == standing
 
 
 def test_a_record_counts_for_the_history_as_it_was(registry: Registry) -> None:
@@ -105,8 +118,7 @@ def test_a_candidate_is_open_until_something_becomes_of_it(registry: Registry) -
 
 def test_a_champion_that_was_not_written_is_mended(registry: Registry) -> None:
     promote(registry, 1)
-    pointer = registry.storage.where(layout.MODEL_CHAMPION)
-    Path(pointer).unlink()  # as after a kill between the record and it
+    registry.storage.delete(layout.MODEL_CHAMPION)  # as after a kill between the record and it
     champion = registry.point()
     assert champion is not None and champion.number == 1 and registry.champion() == champion
 
@@ -119,6 +131,59 @@ def test_a_slow_writer_does_not_bring_an_older_champion_back(registry: Registry)
     registry.storage.put(layout.MODEL_CHAMPION, before.to_json())  # what a slow one writes late
     after = registry.point()
     assert after is not None and after.number == 2 and registry.champion() == after
+
+
+def test_a_champion_whose_record_was_taken_away_is_none_any_more(registry: Registry) -> None:
+    """As our own messages advise where a record is damaged: the next one has its number again."""
+    promote(registry, 1)
+    promote(registry, 2)
+    registry.storage.delete(layout.model_entry(2))
+    told = registry.point()
+    assert told is not None and told.number == 1 and registry.champion() == told
+    promote(registry, 3)
+    now = registry.champion()
+    assert now is not None and (now.number, now.entry) == (3, 2)
+
+
+def test_each_record_is_read_once_in_one_look(registry: Registry) -> None:
+    promote(registry, 1)
+    counting = Counting(registry.storage)
+    registry.storage = counting
+    registry.look()
+    assert max(counting.asked.values()) == 1, counting.asked
+
+
+def test_models_whose_folder_was_moved_are_found_where_they_are(tmp_path: Path) -> None:
+    old, new = Registry(str(tmp_path / "old"), "m"), Registry(str(tmp_path / "new"), "m")
+    promote(old, 1)
+    checkpoint = "m-1/checkpoints/1/9"
+    entry = old.entry(1)
+    assert entry.tried is not None
+    tried = replace(entry.tried, checkpoint=f"{old.output}/{checkpoint}")
+    old.storage.put(layout.model_entry(1), replace(entry, tried=tried).to_json())
+    old.point()
+    (tmp_path / "old").rename(tmp_path / "new")
+    standing, told = new.look(), new.champion()
+    assert standing.champion is not None and standing.champion.tried is not None and told is not None
+    for found in (standing.champion.tried, told):
+        assert (found.job, found.checkpoint) == (f"{new.output}/m-1", f"{new.output}/{checkpoint}")
+    new.point()
+    assert str(tmp_path / "new").encode() in (new.storage.get(layout.MODEL_CHAMPION) or b"")
+
+
+def test_numbers_of_no_value_are_strict_json_on_the_disk_and_numbers_again(registry: Registry) -> None:
+    def refuse(word: str) -> None:
+        raise AssertionError(f"{word} is no JSON")
+
+    entry = promote(registry, 1, math.nan)
+    assert entry.tried is not None
+    tried = replace(entry.tried, metrics={"loss": -math.inf, "auc": math.nan})
+    registry.storage.put(layout.model_entry(1), replace(entry, tried=tried, rival={"loss": math.inf}).to_json())
+    champion, again = registry.point(), registry.entry(1)
+    assert champion is not None and champion.metrics["loss"] == -math.inf and math.isnan(champion.metrics["auc"])
+    assert again.tried is not None and again.tried.metrics["loss"] == -math.inf and again.rival == {"loss": math.inf}
+    for name in (layout.model_entry(1), layout.MODEL_CHAMPION):
+        json.loads(registry.storage.get(name) or b"", parse_constant=refuse)
 
 
 def test_roll_back_to_the_champion_before_and_to_any_other(registry: Registry) -> None:
@@ -147,7 +212,28 @@ def test_what_cannot_be_gone_back_to(registry: Registry, version: int | None, wo
         roll_back(registry, version, "", 1.0)
 
 
-@pytest.mark.parametrize("name", ["", "A", "1a", "a" * 13, "a_b", "../a"])
+def test_weights_that_are_gone_are_not_gone_back_to(registry: Registry, output: str) -> None:
+    promote(registry, 1)
+    promote(registry, 2)
+    open_storage(output).delete(f"m-1/{layout.JOB}")
+    with pytest.raises(UsageError, match="Version 1 of model 'm' cannot be gone back to: its weights are .*m-1"):
+        roll_back(registry, None, "", 1.0)
+    assert len(registry.history()) == 2
+
+
+def test_a_way_back_that_was_cut_short_is_finished_by_going_again(registry: Registry) -> None:
+    promote(registry, 1)
+    promote(registry, 2)
+    before = registry.storage.get(layout.MODEL_CHAMPION) or b""
+    roll_back(registry, 1, "worse in use", 9.0)
+    registry.storage.put(layout.MODEL_CHAMPION, before)  # as after a kill between the record and it
+    with pytest.raises(UsageError, match="is its champion already"):
+        roll_back(registry, 1, "worse in use", 9.0)
+    champion = registry.champion()
+    assert champion is not None and champion.number == 1
+
+
+@pytest.mark.parametrize("name", ["", "A", "1a", "a" * 13, "a_b", "../a", "a/b"])
 def test_names_that_no_job_could_be_called_after(tmp_path: Path, name: str) -> None:
     with pytest.raises(UsageError, match="Model name"):
         Registry(str(tmp_path), name)
@@ -155,13 +241,23 @@ def test_names_that_no_job_could_be_called_after(tmp_path: Path, name: str) -> N
 
 def test_a_damaged_record_is_told_with_its_place(registry: Registry) -> None:
     promote(registry, 1)
-    Path(registry.storage.where(layout.model_entry(1))).write_text("{")
+    registry.storage.put(layout.model_entry(1), b"{")
     with pytest.raises(ContractError, match=r"history/1\.json is damaged"):
         registry.look()
 
 
+@pytest.mark.parametrize("name", [layout.model_entry(1), layout.model_candidate(1), layout.MODEL_CHAMPION])
+def test_what_a_newer_version_wrote_is_neither_read_nor_replaced(registry: Registry, name: str) -> None:
+    promote(registry, 1)
+    newer = json.dumps({**json.loads(registry.storage.get(name) or b""), "version": 2}).encode()
+    registry.storage.put(name, newer)
+    with pytest.raises(ContractError, match="was written by a newer prefect-tpu .* Upgrade"):
+        registry.point()
+    assert registry.storage.get(name) == newer
+
+
 def test_what_a_newer_version_added_is_passed_over(registry: Registry) -> None:
     entry = promote(registry, 1)
-    path = Path(registry.storage.where(layout.model_entry(1)))
-    path.write_text(json.dumps({**json.loads(path.read_text()), "colour": "blue"}))
+    raw = json.loads(registry.storage.get(layout.model_entry(1)) or b"")
+    registry.storage.put(layout.model_entry(1), json.dumps({**raw, "colour": "blue"}).encode())
     assert registry.entry(1) == entry

@@ -79,3 +79,10 @@ def test_why_a_candidate_that_is_a_little_better_is_not_promoted() -> None:
     found = judge("loss", Mode.MIN, 0.5, 0.6, 0.2)
     assert not found.is_promoted
     assert found.reason == "its loss is 0.5, the champion's 0.6, and 0.2 better were asked for"
+
+
+def test_a_champion_whose_weights_are_gone_is_not_said_to_be_none() -> None:
+    lost = judge("loss", Mode.MIN, 0.5, None, is_champion_lost=True)
+    assert lost.is_promoted and lost.reason == "the champion's weights are gone; its loss is 0.5"
+    assert judge("loss", Mode.MIN, 0.5, None).reason == "there was no champion; its loss is 0.5"
+    assert "weights" not in judge("loss", Mode.MIN, 0.5, 0.6, is_champion_lost=True).reason

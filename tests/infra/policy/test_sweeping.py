@@ -38,7 +38,16 @@ def test_a_trial_whose_hosts_outlived_its_driver_goes_on_and_its_chips_are_not_f
     left = Begun(number=0, chips=2, holds=True)
     assert decide(2, [left], [ONE]) == Turn(go_on=(0,))
     assert decide(3, [left], [ONE]) == Turn(go_on=(0,), begin=1)
-    assert decide(1, [left], [ONE]) == Turn(go_on=(0,))  # the budget is smaller than it was
+
+
+def test_where_more_is_held_than_there_may_be_no_more_goes_on_than_that() -> None:
+    """The budget is smaller than when they took their chips."""
+    left = [Begun(number=number, chips=1, holds=True) for number in range(3)]
+    assert decide(2, left, [ONE]) == Turn(go_on=(0, 1))
+    assert decide(2, [RUNS, *left[1:]], [ONE]) == Turn(go_on=(1,))
+    over = Begun(number=0, chips=1, holds=True, is_told=True)
+    assert decide(2, [over, *left[1:]], [ONE]) == Turn(give_back=(0,), go_on=(1, 2))
+    assert decide(1, [RUNS], [Wanted(chips=1, holds=True)]) == Turn()
 
 
 def test_a_trial_that_stopped_with_the_sweep_takes_chips_again_before_new_ones_begin() -> None:
@@ -125,6 +134,9 @@ def check(budget: int, begun: list[Begun], wanted: list[Wanted], is_leaving: boo
     new = sum(by_number[number].chips for number in turn.go_on if not by_number[number].holds)
     new += sum(trial.chips for trial in by_priority(wanted)[: turn.begin])
     assert new == 0 or kept + new <= budget
+    driven = [trial.chips for trial in begun if trial.is_driven or trial.number in turn.go_on]
+    if turn.go_on:
+        assert sum(driven) <= budget
     for number in turn.go_on:
         assert not by_number[number].is_told and not by_number[number].is_driven
     for number in turn.give_back:
@@ -136,13 +148,13 @@ def check(budget: int, begun: list[Begun], wanted: list[Wanted], is_leaving: boo
         return
     is_all_told = all(trial.is_told and not trial.is_driven for trial in begun)
     assert turn.is_over == (not wanted and is_all_told and not turn.give_back)
-    assert_nothing_waits_in_vain(budget - kept - new, begun, wanted, turn)
+    assert_nothing_waits_in_vain(budget - kept - new, budget - sum(driven), begun, wanted, turn)
 
 
-def assert_nothing_waits_in_vain(free: int, begun: list[Begun], wanted: list[Wanted], turn: Turn) -> None:
-    """Whoever is next and does not begin has too few chips; whoever has chips goes on."""
+def assert_nothing_waits_in_vain(free: int, room: int, begun: list[Begun], wanted: list[Wanted], turn: Turn) -> None:
+    """Whoever is next and does not begin has too few chips; whoever has chips goes on where the budget lets it."""
     waiting = [t for t in begun if not t.is_told and not t.is_driven and t.number not in turn.go_on]
-    assert not [trial for trial in waiting if trial.holds]
+    assert not [trial for trial in waiting if trial.holds and trial.chips <= room]
     rest = by_priority(wanted)[turn.begin :]
     following = [trial.chips for trial in waiting] or [trial.chips for trial in rest]
     assert not following or following[0] > free

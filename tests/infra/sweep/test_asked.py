@@ -36,6 +36,7 @@ from prefect_tpu.infra.sweep.asked import Asked, enter, sweep_name_from_run
         ({"chips": 4, "first": ({"accelerator": "v6e-8"},)}, "A trial on v6e-8 takes 8 chips, and chips is 4"),
         ({"first": ({"lr": 0.1},)}, r"first\[0\] has no key 'lr'. It has: params, priority, accelerator."),
         ({"first": ({"prio": 1},)}, r"first\[0\] has no key 'prio'. Did you mean 'priority'"),
+        ({"first": ({"priority": 10**400},)}, r"first\[0\]\['priority'\] is 1000.*: give a number"),
         ({"first": ({"priority": "high"},)}, r"first\[0\]\['priority'\] is 'high': give a number"),
         ({"first": ({"params": {"width": 3}},)}, r"first\[0\]\['params'\]\['width'\] is 3, which is not one of"),
         ({"first": (3,)}, r"first\[0\] is 3: give an object"),
@@ -69,10 +70,17 @@ def test_points_come_by_their_priority_with_an_accelerator_of_their_own(make_ask
     assert call["params"] == {"width": 64, "lr": 0.01}
 
 
+def test_points_that_are_never_tried_take_no_chips(make_asked: Callable[..., Asked]) -> None:
+    first = ({"accelerator": "v6e-4"}, {"accelerator": "v6e-8"}, {"accelerator": "v6e-256"})
+    asked = make_asked(accelerators=("v6e-16",), trials=2, first=first, chips=8)
+    assert asked.budget == 8 == make_asked(accelerators=("v6e-16",), trials=2, first=first).budget
+
+
 def test_a_grid_is_tried_point_by_point_and_no_more(make_asked: Callable[..., Asked]) -> None:
     space = {"width": [64, 128], "depth": {"low": 1, "high": 2, "step": 1}}
     asked = make_asked(space=space, sampler="grid", trials=100, first=({"params": {"width": 128, "depth": 2}},))
     assert asked.count == 4
+    assert make_asked(space=space, sampler="grid", first=({"priority": -1},)).priority_of(0) > asked.priority_of(1)
     assert [tuple(point.params.values()) for point in asked.points] == [(128, 2), (64, 1), (64, 2), (128, 1)]
     assert make_asked(space=space, sampler="grid", trials=3).count == 3
 
@@ -85,8 +93,15 @@ def test_the_same_sweep_goes_on_and_another_one_of_its_name_is_refused(
     enter(anywhere, make_asked(shared={**shared, "timing": {"grace": 2.0}}, chips=7))
     with pytest.raises(Conflict, match="Sweep 'digits' exists and was asked for differently: trials was 10 and is 11"):
         enter(anywhere, make_asked(shared=shared, trials=11))
-    with pytest.raises(Conflict, match=r'params was \{\} and is \{"steps": 3\}'):
-        enter(anywhere, make_asked(shared=shared, params={"steps": 3}))
+    others = [
+        ({"params": {"steps": 3}}, r'params was \{\} and is \{"steps": 3\}'),
+        ({"mode": "max"}, 'mode was "min" and is "max"'),
+        ({"space": {"lr": [0.1]}}, "space was "),
+        ({"first": ({"params": {"lr": 0.1}},)}, r"first was \[\] and is"),
+    ]
+    for changes, says in others:
+        with pytest.raises(Conflict, match=says):
+            enter(anywhere, make_asked(shared=shared, **changes))
     with pytest.raises(Conflict, match="differently: env changed") as refused:
         enter(anywhere, make_asked(shared={**shared, "env": {"TOKEN": "other"}}))
     assert "secret" not in str(refused.value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +14,8 @@ sys.path.append(str(Path(__file__).parent))  # tests are no package; this module
 
 from sweep_world import Death, Died, MortalStorage, World  # noqa: E402
 
-from prefect_tpu.infra.errors import PlatformError, SweepFailed, UsageError
+from prefect_tpu.infra import layout
+from prefect_tpu.infra.errors import Failure, FailureKind, JobFailed, PlatformError, SweepFailed, UsageError
 from prefect_tpu.infra.launcher import history
 from prefect_tpu.infra.storage import LocalStorage
 from prefect_tpu.infra.sweep.asked import Asked
@@ -22,6 +24,7 @@ from prefect_tpu.infra.sweep.driver import SweepDriver
 from prefect_tpu.infra.sweep.result import SweepResult, conclude
 
 MOST_TURNS = 200
+NO_QUOTA = Failure(kind=FailureKind.NO_QUOTA, retryable=False, message="two hosts are too many.", advice="")
 Asking = Callable[..., Asked]
 
 
@@ -113,6 +116,46 @@ def test_who_leaves_has_its_jobs_stopped_and_the_same_sweep_goes_on(make_asked: 
     result = drive(world, asked, Death())
     assert [trial.state for trial in result.trials] == ["complete"] * 3
     assert world.starts == {"digits-0": 2, "digits-1": 2, "digits-2": 1} and world.most == 2
+
+
+def test_run_again_with_fewer_chips_it_drives_no_more_than_those(make_asked: Asking, tmp_path: Path) -> None:
+    world = World(output=tmp_path)
+    for call in SweepDriver(LocalStorage(tmp_path), make_asked(trials=4, chips=3, pruner="none"), silent).turn():
+        world.drive(call)  # and then the process is killed
+    fewer = make_asked(trials=4, chips=1, pruner="none")
+    driver = SweepDriver(LocalStorage(tmp_path), fewer, silent)
+    assert [call.trial for call in driver.turn()] == [0] and driver.turn() == []
+    result = drive(world, fewer, Death())
+    assert [trial.state for trial in result.trials] == ["complete"] * 4 and set(world.starts.values()) == {1}
+
+
+def test_a_trial_that_may_not_go_on_now_is_not_given_up(make_asked: Asking, tmp_path: Path) -> None:
+    asked, world = make_asked(trials=1), World(output=tmp_path)
+    driver = SweepDriver(LocalStorage(tmp_path), asked, silent)
+    (call,) = driver.turn()
+    world.drive(call)
+    driver.leave("somebody wants it to stop")
+    driver.turn()
+    world.end(call.job)
+    driver.ended(call.trial, None)
+    again = SweepDriver(LocalStorage(tmp_path), asked, silent)
+    (call,) = again.turn()
+    again.ended(call.trial, JobFailed(call.job, NO_QUOTA))  # before its job began anew
+    assert [trial.state for trial in again.study.trials()] == ["open"]
+    with pytest.raises(JobFailed, match="no_quota"):
+        assert again.is_over
+    assert [trial.state for trial in drive(world, asked, Death()).trials] == ["complete"]
+
+
+def test_a_trial_that_was_given_up_and_then_deleted_is_over(make_asked: Asking, tmp_path: Path) -> None:
+    asked, world = make_asked(trials=2, chips=2), World(output=tmp_path)
+    driver = SweepDriver(LocalStorage(tmp_path), asked, silent)
+    for call in driver.turn():
+        world.drive(call)
+    driver.storage.put(layout.pruned(1), b'{"version":1,"reason":"it is bad"}')
+    shutil.rmtree(tmp_path / "digits-1")
+    result = drive(world, asked, Death())
+    assert [trial.state for trial in result.trials] == ["complete", "pruned"]
 
 
 def test_a_job_that_was_stopped_for_the_whole_sweep_makes_it_leave(make_asked: Asking, tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ import threading
 import time
 from pathlib import Path
 
-from prefect_tpu.flows.background import is_driven
 from prefect_tpu.infra import layout
+from prefect_tpu.infra.launcher.driven import is_driven
 from prefect_tpu.infra.launcher.lease import Lease
 from prefect_tpu.infra.storage import LocalStorage
 
