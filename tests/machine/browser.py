@@ -6,7 +6,8 @@ import contextlib
 import json
 import os
 import shutil
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from prefect_server import PATIENCE
 ARGUMENTS = ("--no-sandbox", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1")
 Role = Literal["button", "link", "menuitem", "switch", "tab"]
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
+AGAIN = 10_000.0  # milliseconds until a button is pressed once more
 SIZE = {"width": 1280, "height": 800}
 PICTURES = Path(__file__).parents[2] / "docs" / "pictures" / "day"
 WRITE = os.environ.get("WRITE_PICTURES") == "1"  # the pages' pictures anew
@@ -51,16 +53,18 @@ class Person:
         asked = self.page.get_by_role("dialog").or_(self.page.get_by_role("alertdialog"))
         for name, value in fields.items():
             self.writes(name, value, asked)
-        asked.get_by_role("button", name=button, exact=True).click()
-        asked.wait_for(state="hidden")
+        _insist(
+            lambda: asked.get_by_role("button", name=button, exact=True).click(timeout=AGAIN),
+            lambda: asked.wait_for(state="hidden", timeout=AGAIN),
+        )
 
     def submits(self) -> None:
-        """A form, which checks what is in it first, and takes no notice of its button meanwhile."""
+        """A form of a page, which then shows another one."""
         form = self.page.url
-        while self.page.url == form:
-            with contextlib.suppress(TimeoutError):
-                self.presses("Submit")
-                self.page.wait_for_url(lambda url: url != form, timeout=10_000, wait_until="commit")
+        _insist(
+            lambda: self.page.get_by_role("button", name="Submit", exact=True).click(timeout=AGAIN),
+            lambda: self.page.wait_for_url(lambda url: url != form, timeout=AGAIN, wait_until="commit"),
+        )
 
     def chooses(self, item: str) -> None:
         """From the menu of what the page is about."""
@@ -81,6 +85,19 @@ class Person:
     def takes(self, name: str) -> None:
         """A picture of what is seen."""
         self.page.screenshot(path=self.folder / f"{name}.png")
+
+
+def _insist(press: Callable[[], None], wait: Callable[[], None]) -> None:
+    """Forms check what is in them first, and take no notice of their button meanwhile."""
+    end = time.monotonic() + PATIENCE
+    while True:
+        with contextlib.suppress(TimeoutError):
+            press()
+        try:
+            return wait()
+        except TimeoutError:
+            if time.monotonic() > end:
+                raise
 
 
 @contextmanager
