@@ -48,11 +48,13 @@ class Person:
     def presses(self, name: str, role: Role = "button") -> None:
         self.page.get_by_role(role, name=name, exact=True).first.click()
 
-    def answers(self, button: str, **fields: object) -> None:
-        """What a window over the page asks."""
+    def answers(self, button: str, picture: str | None = None, **fields: object) -> None:
+        """What a window over the page asks. picture: of the window, filled in."""
         asked = self.page.get_by_role("dialog").or_(self.page.get_by_role("alertdialog"))
         for name, value in fields.items():
             self.writes(name, value, asked)
+        if picture is not None:
+            self.takes(picture)
         _insist(
             lambda: asked.get_by_role("button", name=button, exact=True).click(timeout=AGAIN),
             lambda: asked.wait_for(state="hidden", timeout=AGAIN),

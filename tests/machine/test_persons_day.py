@@ -164,8 +164,7 @@ def nights(day: Day) -> None:
     day.person.opens(f"/deployments/deployment/{day.deployment('retrain/nightly')}")
     day.person.presses("Schedule")
     day.person.presses("Cron", "tab")
-    day.person.takes("schedule")
-    day.person.answers("Save", Value=EACH_MINUTE)
+    day.person.answers("Save", picture="schedule", Value=EACH_MINUTE)
     day.person.sees("Every minute")
 
 
@@ -210,8 +209,7 @@ def test_an_approval_is_given(day: Day, nights: None) -> None:
     day.person.sees("Paused")
     day.person.takes("paused-run")
     day.person.chooses("Resume")
-    day.person.takes("approval")
-    day.person.answers("Resume", Reason="the pictures are good")
+    day.person.answers("Resume", picture="approval", Reason="the pictures are good")
     day.person.sees("Promoted", patience=400)
     assert day.server.ask(f"/flow_runs/{run['id']}")["state_name"] == "Promoted" and champion(day) > 1
 
