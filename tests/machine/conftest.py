@@ -1,8 +1,9 @@
-"""What this tier shares with others: the Prefect server of theirs."""
+"""What this tier shares with others: the Prefect server of theirs, and its pools."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).parents[1] / "prefect"))  # tests are no package
+HERE = Path(__file__).parent
+sys.path += [str(HERE), str(HERE.parent / "prefect")]  # tests are no package
