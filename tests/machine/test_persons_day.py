@@ -82,14 +82,15 @@ class Day:
 
         return wait_for(look, f"a run of {deployment} that is {' or '.join(states)}", patience=400)
 
-    def runs(self, deployment: str, **parameters: object) -> dict[str, Any]:
+    def runs(self, deployment: str, picture: str | None = None, **parameters: object) -> dict[str, Any]:
         """Fill in the form of a deployment and start what comes of it; the run, whose page is open then."""
         self.person.opens(f"/deployments/deployment/{self.deployment(deployment)}/run")
         name = f"by-hand-{len(self.runs_of(deployment))}"
         self.person.writes("Run Name", name)
         for parameter, value in parameters.items():
             self.person.writes(parameter, value)
-        self.person.takes(f"form-{deployment.replace('/', '-')}")
+        if picture is not None:
+            self.person.takes(picture)
         self.person.submits()
         (found,) = wait_for(lambda: self.server.ask("/flow_runs/filter", flow_runs={"name": {"any_": [name]}}), name)
         self.person.opens(f"/runs/flow-run/{found['id']}")
@@ -128,7 +129,7 @@ def test_the_pool_has_a_form(day: Day) -> None:
 def training(day: Day) -> dict[str, Any]:
     """A run of `train` from its form, on another accelerator than the form's."""
     return day.runs(
-        "train/tpu", program="docs/examples/digits.py:main", accelerator="v6e-16", params=WITHOUT_END,
+        "train/tpu", picture="form", program="docs/examples/digits.py:main", accelerator="v6e-16", params=WITHOUT_END,
         data={"digits": "docs/examples/data/digits.csv.gz"}, name="from-the-form",
     )  # fmt: skip
 
@@ -207,7 +208,6 @@ def test_an_approval_is_given(day: Day, nights: None) -> None:
     day.night("2")
     run = day.runs("retrain/nightly", approval_hours=1)
     day.person.sees("Paused")
-    day.person.takes("paused-run")
     day.person.chooses("Resume")
     day.person.answers("Resume", picture="approval", Reason="the pictures are good")
     day.person.sees("Promoted", patience=400)
@@ -222,11 +222,9 @@ def test_an_automation_pauses_the_pool(day: Day) -> None:
     day.shell("prefect-tpu", "automations", "install", "pause-without-quota", "--pool", "tpu")
     run = day.runs("train/tpu", program="docs/examples/digits.py:main", accelerator="cpu-64x1", name="too-large")
     day.person.sees("Failed")
-    day.person.takes("no-quota")
     wait_for(lambda: day.server.ask("/work_pools/tpu")["is_paused"], "that the pool is paused")
     day.person.opens("/automations")
     day.person.sees("prefect-tpu: pause without quota (tpu)")
-    day.person.takes("automations")
     day.person.opens("/work-pools/work-pool/tpu")
     day.person.sees("Paused")
     day.person.takes("paused")
