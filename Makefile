@@ -16,8 +16,8 @@ NEIGHBOUR_VENV := .venv-neighbour
 BIN := $(VENV)/bin
 PYTHON = $(shell .ci/find-python)
 
-# Most tests wait for processes: a file of them on each core, though each brings its own servers.
-SIDE_BY_SIDE := -n logical --maxprocesses 4 --dist loadfile
+# Most tests wait for processes: three files of them at a time also on two cores, though each brings its own servers.
+SIDE_BY_SIDE := -n 3 --dist loadfile
 
 # What the pods of the cluster tier have: what a program needs, and nothing of ours.
 POD_NEEDS := jax>=0.10 orbax-checkpoint>=0.12 gcsfs

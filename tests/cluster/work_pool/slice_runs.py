@@ -31,6 +31,7 @@ class SliceRun:
     """One of them.
 
     signs: the folder that its flow writes to. output: of all jobs of the pool.
+    named: what its job is called where that does not follow from its id.
     """
 
     id: str
@@ -39,10 +40,11 @@ class SliceRun:
     namespace: str
     output: str
     signs: Path
+    named: str = ""
 
     @property
     def job(self) -> str:
-        return name_from_run(self.id)
+        return self.named or name_from_run(self.id)
 
     @property
     def folder(self) -> Storage:

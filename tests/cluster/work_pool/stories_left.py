@@ -66,17 +66,18 @@ def trainer_killed(scene: Scene) -> Played:
     with running(command, environment, folder, "trainer") as trainer:
         wait_for(lambda: _trained(pool) or trainer.poll() is not None, "the trainer's run", PATIENCE)
         assert trainer.poll() is None, (folder / "trainer.log").read_text()
-        run = pool.run(_trained(pool)[0])
+        (found,) = _trained(pool)
+        run = replace(pool.run(found["id"]), named=found["parameters"]["name"])
         wait_for(lambda: len(_running(run)) == HOSTS, f"the hosts of {run}", PATIENCE, PAUSE)
         trainer.kill()
         trainer.wait()
         return played(run, pool)
 
 
-def _trained(pool: SlicePool) -> list[str]:
+def _trained(pool: SlicePool) -> list[dict[str, Any]]:
     """Runs of no deployment that write where those of the pool do."""
     runs = pool.server.ask("/flow_runs/filter", sort="START_TIME_DESC", limit=200)
-    return [run["id"] for run in runs if run["parameters"].get("output") == pool.output and run["start_time"]]
+    return [run for run in runs if run["parameters"].get("output") == pool.output and run["start_time"]]
 
 
 def _running(run: SliceRun) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ from pathlib import Path
 import prefect_tpu
 
 PROGRAM = Path(__file__).parents[2] / "programs" / "ticker.py"
-STEPS, STEP_SECONDS = 300, 0.1
+STEPS, STEP_SECONDS = 600, 0.1  # not over when its driver is killed
 
 
 def main(output: str, namespace: str, image: str, account: str) -> None:
