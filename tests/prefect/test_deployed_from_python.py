@@ -1,4 +1,7 @@
-"""Our flows deployed from Python and run by Prefect's commands: on a pool, from git, with an image, and served."""
+"""Our flows deployed from Python and run by Prefect's commands: on a pool, from git, with an image, and served.
+
+The page on deployments is tried with those of `make test`; this goes further, and takes ten minutes.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from slice_worker_pool import SliceWorkerPool, slice_worker_pool
 
 from prefect_tpu.infra import layout
 
-pytestmark = [pytest.mark.prefect, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.work_pool, pytest.mark.timeout(400)]
 
 PROGRAMS = Path(__file__).parents[1] / "programs"
 COUNTER = f"{PROGRAMS / 'counter.py'}:main"

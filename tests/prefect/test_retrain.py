@@ -125,7 +125,7 @@ def test_two_runs_at_once_train_one_candidate(server: Server, model: Retrainings
 
 
 def test_a_candidate_that_was_left_behind_goes_on_on_another_slice(server: Server, model: Retrainings) -> None:
-    params = {"steps": 60, "seconds": 0.05}
+    params = {"steps": 1200, "seconds": 0.05}  # longer than the next run takes to get there
     run = model.start(params=params)
     wait_for(lambda: model.starts(1), "the start of the first candidate")
     run.signal(signal.SIGKILL)
