@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any
 
-from prefect_tpu.infra import start_points
+from prefect_tpu.infra import returned, start_points
 from prefect_tpu.infra.errors import PrefectTpuError, UsageError
 from prefect_tpu.infra.job import JobResult
 from prefect_tpu.infra.job_checks import shown
@@ -130,7 +130,7 @@ def numbers_of(result: JobResult, rule: Rule) -> dict[str, float]:
     """
     value = _value_of(result, rule)
     found = value if isinstance(value, Mapping) else {}
-    numbers = {str(name): number for name, one in found.items() if (number := _number(one)) is not None}
+    numbers = {str(name): number for name, one in found.items() if (number := returned.number(one)) is not None}
     if rule.metric not in numbers:
         raise UsageError(
             f"{rule.program} measured no {rule.metric!r} (job {result.job!r} returned {shown(value)}): let it return a"
@@ -150,16 +150,6 @@ def _value_of(result: JobResult, rule: Rule) -> Any:
             f"What {rule.program} returned (job {result.job!r}) cannot be read here: {exc!r}. Let it return plain"
             " numbers, such as float(loss). The candidate stays as it is until then."
         ) from exc
-
-
-def _number(value: object) -> float | None:
-    """None of what is none, such as text that reads like one."""
-    if isinstance(value, str | bytes | bool) or not hasattr(value, "__float__"):
-        return None
-    try:
-        return float(value)
-    except (TypeError, ValueError, OverflowError, RuntimeError):  # an array of several, a number beyond all floats
-        return None
 
 
 def verdict(

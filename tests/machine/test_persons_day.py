@@ -175,24 +175,25 @@ def champion(day: Day) -> int:
     return found.number
 
 
-def test_a_night_promotes(day: Day, nights: None) -> None:
-    run = day.wait_for_run("retrain/nightly", "Promoted")
+def night_that_ended(day: Day, state: str) -> dict[str, Any]:
+    """The first one in this state, as its page shows it, with the reason."""
+    run = day.wait_for_run("retrain/nightly", state)
     day.person.opens(f"/runs/flow-run/{run['id']}")
-    day.person.sees("Promoted")
+    day.person.sees(state)
     day.person.presses("Details", "tab")
     day.person.sees(run["state"]["message"])
-    day.person.takes("promoted")
+    day.person.takes(state.lower())
+    return run
+
+
+def test_a_night_promotes(day: Day, nights: None) -> None:
+    run = night_that_ended(day, "Promoted")
     assert "auto-scheduled" in run["tags"] and champion(day) == 1
 
 
 def test_a_bad_night_keeps_the_champion(day: Day, nights: None) -> None:
     day.night("broken")
-    run = day.wait_for_run("retrain/nightly", "Kept")
-    day.person.opens(f"/runs/flow-run/{run['id']}")
-    day.person.sees("Kept")
-    day.person.presses("Details", "tab")
-    day.person.sees(run["state"]["message"])
-    day.person.takes("kept")
+    night_that_ended(day, "Kept")
     assert champion(day) == 1
 
 

@@ -16,9 +16,11 @@ from prefect_tpu.infra.models.records import Became, Candidate, Version
 from prefect_tpu.infra.models.registry import Registry
 from prefect_tpu.infra.plan import RestorePoint
 from prefect_tpu.infra.policy.retraining import DAY_SECONDS, JobIs
-from prefect_tpu.infra.storage import LocalStorage, open_storage
+from prefect_tpu.infra.storage import LocalStorage, Storage, open_storage
 
 NOW = 1_000.0 * DAY_SECONDS
+POINT = RestorePoint(attempt=1, step=3)
+WEIGHTS = f"{seals.step_folder(POINT)}/weights"
 JOB = SliceJob(name="m-1", program=Program(kind="command", target="true"), accelerators=("cpu",))
 
 
@@ -102,14 +104,19 @@ def test_other_data_to_judge_by_calls_for_none(wish: Wish) -> None:
     assert begun(wish) is None
 
 
+def write_checkpoint(wish: Wish) -> tuple[str, Storage]:
+    """Of the candidate's job: its place, and what `WEIGHTS` lies in."""
+    storage = write_job(wish, "succeeded")
+    root = start_points.checkpoints_of(storage)
+    root.put(WEIGHTS, b"weights")
+    seals.seal(root, POINT)
+    return f"{storage.url}/checkpoints/1/3", root
+
+
 def test_it_starts_with_the_champions_weights_where_they_are_whole(wish: Wish) -> None:
     first = begun(wish)
     assert first is not None
-    storage, point = write_job(wish, "succeeded"), RestorePoint(attempt=1, step=3)
-    root = start_points.checkpoints_of(storage)
-    root.put(f"{seals.step_folder(point)}/weights", b"weights")
-    seals.seal(root, point)
-    place = f"{storage.url}/checkpoints/1/3"
+    place, weights = write_checkpoint(wish)
     promote(wish, first, place)
     forced = replace(wish, is_forced=True)
     warm = begun(forced)
@@ -118,7 +125,7 @@ def test_it_starts_with_the_champions_weights_where_they_are_whole(wish: Wish) -
     cold = begun(replace(forced, starts_warm=False))
     assert cold is not None and cold.start_from == ""
     close(Registry(wish.output, "m"), cold, Became.FAILED, "", NOW)
-    root.delete(f"{seals.step_folder(point)}/weights")
+    weights.delete(WEIGHTS)
     damaged = begun(forced)
     assert damaged is not None and damaged.start_from == ""
 
@@ -127,12 +134,9 @@ def test_weights_of_which_a_bit_has_flipped_are_not_started_with(wish: Wish) -> 
     """A look at their size does not tell."""
     first = begun(wish)
     assert first is not None
-    storage, point = write_job(wish, "succeeded"), RestorePoint(attempt=1, step=3)
-    root = start_points.checkpoints_of(storage)
-    root.put(f"{seals.step_folder(point)}/weights", b"weights")
-    seals.seal(root, point)
-    promote(wish, first, f"{storage.url}/checkpoints/1/3")
-    root.put(f"{seals.step_folder(point)}/weights", b"weighty")
+    place, weights = write_checkpoint(wish)
+    promote(wish, first, place)
+    weights.put(WEIGHTS, b"weighty")
     damaged = begun(replace(wish, is_forced=True))
     assert damaged is not None and damaged.start_from == ""
 
