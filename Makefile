@@ -35,7 +35,7 @@ FLOW_STAMP := $(FLOW_VENV)/.ready-$(shell { echo '$(FLOW_NEEDS)'; pwd; } | cksum
 NEIGHBOUR_STAMP := $(NEIGHBOUR_VENV)/.ready-$(shell { echo '$(NEIGHBOUR_NEEDS)'; pwd; } | cksum | cut -d ' ' -f 1)
 POD_STAMP := $(POD_VENV)/.ready-$(shell { echo '$(POD_NEEDS)'; pwd; } | cksum | cut -d ' ' -f 1)
 
-.PHONY: help setup setup-compiler setup-pod demo demo-gke check test test-default test-slices test-drills test-prefect test-compiler test-machine control-plane test-cluster test-work-pool test-kills cluster failures bench bench-scale docs
+.PHONY: help setup setup-compiler setup-pod demo demo-gke check test test-default test-slices test-drills test-prefect test-long test-compiler test-machine control-plane test-cluster test-work-pool test-kills cluster failures bench bench-scale docs
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 24
@@ -60,7 +60,7 @@ check: $(STAMP) ## style, types, arrows; what the pre-commit hook runs
 	$(BIN)/pytest -q -m house_slow
 
 test: $(STAMP) $(POD_STAMP) ## the default tier, then slices and prefect
-	$(BIN)/pytest -q $(SIDE_BY_SIDE) -m "not compiler and not cluster and not work_pool and not machine and not house_slow"
+	$(BIN)/pytest -q $(SIDE_BY_SIDE) -m "not compiler and not cluster and not work_pool and not machine and not house_slow and not long"
 
 test-default: $(STAMP) ## the default tier alone: seconds, no network
 	$(BIN)/pytest -q $(SIDE_BY_SIDE)
@@ -73,6 +73,9 @@ test-drills: $(STAMP) ## rehearsed failures alone and in random sequences; SEEDS
 
 test-prefect: $(STAMP) ## a real Prefect server on this machine
 	$(BIN)/pytest -q $(SIDE_BY_SIDE) -m prefect
+
+test-long: $(STAMP) $(POD_STAMP) ## of prefect, what goes further than continuous integration has time for
+	$(BIN)/pytest -q $(SIDE_BY_SIDE) -m long
 
 test-compiler: $(STAMP) $(COMPILER_STAMP) ## every accelerator name, asked of Google's TPU compiler
 	PREFECT_TPU_COMPILER_PYTHON=$(CURDIR)/$(COMPILER_VENV)/bin/python $(BIN)/pytest -q -m compiler

@@ -18,7 +18,7 @@ from prefect_tpu.infra import layout
 from prefect_tpu.infra.errors import PrefectTpuError
 from prefect_tpu.infra.request import Request, check, made_up_name
 from prefect_tpu.infra.storage import open_storage
-from prefect_tpu.infra.sweep.asked import Asked, enter, sweep_name_from_run
+from prefect_tpu.infra.sweep.asked import Asked, check_free, enter, sweep_name_from_run
 from prefect_tpu.infra.sweep.driver import SweepDriver
 from prefect_tpu.infra.sweep.holding import holding
 from prefect_tpu.infra.sweep.result import SweepResult, conclude, read_sweep_result
@@ -140,6 +140,7 @@ def _carry_out(asked: Asked, output: str, settings: Mapping[str, Any]) -> SweepR
         log.info("%s", text)
 
     if folder.get(layout.SWEEP) is None:  # else it goes on, and what was asked for stays what it was
+        check_free(jobs, asked.name)
         check(_any_trial(asked, output, settings))
     enter(folder, asked)
     with holding(folder, tell, wishes) as lease:

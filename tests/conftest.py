@@ -31,7 +31,7 @@ from quota_fixtures import google_usage as google_usage  # noqa: E402
 
 # A busy machine is not a defect; what continuous integration tries must be the same every time.
 hypothesis.settings.register_profile(
-    "house", deadline=None, max_examples=100 if "CI" in os.environ else 30, derandomize="CI" in os.environ
+    "house", deadline=None, max_examples=50 if "CI" in os.environ else 30, derandomize="CI" in os.environ
 )
 hypothesis.settings.load_profile("house")
 

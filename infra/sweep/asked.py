@@ -174,6 +174,15 @@ class Asked:
         return {f.name: getattr(self, f.name) for f in fields(self)}
 
 
+def check_free(jobs: Storage, name: str) -> None:
+    """Raise `Conflict` where a model of this name lies beside the jobs: its trainings would be called like trials."""
+    if jobs.children(layout.model(name)):
+        raise Conflict(
+            f"A model that is trained again and again is called {name!r} in {jobs.url}: its trainings and the trials of"
+            " such a sweep would have the same names. Use another name for the sweep."
+        )
+
+
 def enter(storage: Storage, asked: Asked) -> None:
     """Write down what is asked, or find it equal.
 

@@ -92,6 +92,7 @@ def test_commands_of_a_console_block() -> None:
         ("a\n…\nz\n", "a\nz\n", True),
         ("a\n…\n", "b\na\n", False),
         ("a\n", "a\nb\n", False),
+        ("a\n", "a\n10:00:00 | WARNING | EventsWorker - Still processing items: 1 items remaining...\n", True),
     ],
 )
 def test_output_is_compared_but_for_what_varies(expected: str, printed: str, shown: bool) -> None:

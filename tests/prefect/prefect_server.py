@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 import httpx
 import psutil
+from prefect_tables import lay_tables
 from serving import end_with_the_tests
 
 PATIENCE = 180.0  # seconds until what was waited for counts as missing; a busy machine takes long
@@ -140,10 +141,13 @@ def running_server(
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
     url = f"http://127.0.0.1:{port}/api"
+    home = folder / "prefect"
+    if database is None:
+        lay_tables(home / "prefect.db")
     environment = {
         **os.environ,
         "PREFECT_API_URL": url,
-        "PREFECT_HOME": str(folder / "prefect"),
+        "PREFECT_HOME": str(home),
         "PREFECT_PROFILES_PATH": str(folder / "profiles.toml"),
         **settings,
         **({"PREFECT_SERVER_DATABASE_CONNECTION_URL": database} if database else {}),

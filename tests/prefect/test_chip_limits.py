@@ -229,6 +229,7 @@ def free_port() -> int:
         return int(free.getsockname()[1])
 
 
+@pytest.mark.long
 def test_a_server_may_be_away_for_a_while(tmp_path: Path) -> None:
     port = free_port()
     url = f"http://127.0.0.1:{port}/api"

@@ -101,6 +101,7 @@ def pool(server: Server, tmp_path: Path) -> Iterator[SliceWorkerPool]:
         yield pool
 
 
+@pytest.mark.long
 def test_a_run_of_a_pool_waits_by_name(server: Server, pool: SliceWorkerPool) -> None:
     with limited(server, "v5p", 4) as limit:
         runs = [pool.run(accelerator="v5p-8") for _ in range(2)]

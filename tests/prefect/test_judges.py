@@ -11,7 +11,7 @@ from retrainings import MODEL, Retrainings
 
 from prefect_tpu.infra.models.records import Became, Entry
 
-pytestmark = [pytest.mark.prefect, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.prefect, pytest.mark.long, pytest.mark.timeout(400)]
 
 
 def newest(model: Retrainings) -> Entry:

@@ -66,6 +66,7 @@ def test_prefect_s_own_command_makes_the_same_pool(server: Server) -> None:
     assert template_of(server, "by-prefect") == base_job_template()
 
 
+@pytest.mark.long
 def test_an_older_pool_is_brought_up_to_date_with_what_a_person_changed(server: Server) -> None:
     old = base_job_template({"image": "trainer:1"})
     del old["variables"]["properties"]["zones"], old["job_configuration"]["zones"]

@@ -70,6 +70,7 @@ def test_lineage_says_all_that_a_champion_came_from(server: Server, model: Retra
     assert standing.champion.rival.keys() == {"loss", "w"}
 
 
+@pytest.mark.long
 def test_a_program_that_fails_costs_one_candidate_and_no_champion(server: Server, model: Retrainings) -> None:
     model.run()
     model.learn_from(9.0)
@@ -81,6 +82,7 @@ def test_a_program_that_fails_costs_one_candidate_and_no_champion(server: Server
     assert model.run()["value"]["candidate"] == 3  # the data is as new as before
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
 def test_another_program_takes_the_place_of_a_candidate_that_was_left_behind(
     server: Server, model: Retrainings, how: signal.Signals
@@ -97,6 +99,7 @@ def test_another_program_takes_the_place_of_a_candidate_that_was_left_behind(
     assert (oldest.became, oldest.candidate) == (Became.ABANDONED, 1) and "steps" in oldest.reason
 
 
+@pytest.mark.long
 def test_a_judge_that_measures_something_else_is_mended_without_training_again(
     server: Server, model: Retrainings
 ) -> None:
@@ -106,6 +109,7 @@ def test_a_judge_that_measures_something_else_is_mended_without_training_again(
     assert model.run()["name"] == "Promoted" and model.starts(1) == 1
 
 
+@pytest.mark.long
 def test_a_champion_that_was_deleted_has_no_say(server: Server, model: Retrainings) -> None:
     model.run()
     (model.output / f"{MODEL}-1" / "job.json").unlink()
@@ -124,6 +128,7 @@ def test_two_runs_at_once_train_one_candidate(server: Server, model: Retrainings
     assert len(model.registry.history()) == 1
 
 
+@pytest.mark.long
 def test_a_candidate_that_was_left_behind_goes_on_on_another_slice(server: Server, model: Retrainings) -> None:
     params = {"steps": 1200, "seconds": 0.05}  # longer than the next run takes to get there
     run = model.start(params=params)
@@ -135,6 +140,7 @@ def test_a_candidate_that_was_left_behind_goes_on_on_another_slice(server: Serve
     assert {start["host"] for start in model.starts_of(1)} == {0, 1}
 
 
+@pytest.mark.long
 def test_of_two_runs_that_want_different_things_the_second_gives_way(server: Server, model: Retrainings) -> None:
     """Else each would give up what the other one trains, and train for ever."""
     first = model.start(params={"steps": 200, "seconds": 0.05})
@@ -145,6 +151,7 @@ def test_of_two_runs_that_want_different_things_the_second_gives_way(server: Ser
     assert [entry.became for entry in model.registry.history()] == [Became.PROMOTED]
 
 
+@pytest.mark.long
 def test_what_a_killed_run_did_not_tell_the_next_one_tells(server: Server, model: Retrainings) -> None:
     model.run()
     second = model.registry.begin(replace(model.registry.candidate(1), number=2, job=f"{MODEL}-2"))
@@ -154,6 +161,7 @@ def test_what_a_killed_run_did_not_tell_the_next_one_tells(server: Server, model
     assert (told["event"], told["payload"]["reason"]) == ("prefect-tpu.model.kept", "it was not better")
 
 
+@pytest.mark.long
 def test_an_old_record_that_is_damaged_costs_no_promotion(server: Server, model: Retrainings) -> None:
     for night in (1, 2):
         model.learn_from(*[8.0] * night)
@@ -163,6 +171,7 @@ def test_an_old_record_that_is_damaged_costs_no_promotion(server: Server, model:
     assert model.run()["name"] == "Promoted" and model.champion() == 3
 
 
+@pytest.mark.long
 def test_a_roll_back_while_a_candidate_trains_is_what_it_is_judged_by(server: Server, model: Retrainings) -> None:
     model.run()
     model.learn_from(8.0, 8.0)

@@ -67,6 +67,7 @@ def assert_is_seen(server: Server, sweep: Sweep) -> None:
     assert len(table) == 6
 
 
+@pytest.mark.long
 def test_a_bad_trial_is_stopped_early(
     server: Server, orchestrators: Orchestrators, new_sweep: Callable[..., Sweep]
 ) -> None:
@@ -110,6 +111,7 @@ def test_a_sweep_that_is_cancelled_stops_its_trials_and_goes_on_when_it_is_run_a
     assert sweep.most_held() == 2 and sweep.held() == {}
 
 
+@pytest.mark.long
 def test_two_processes_of_one_sweep_try_each_trial_once(
     orchestrators: Orchestrators, new_sweep: Callable[..., Sweep]
 ) -> None:
@@ -122,6 +124,7 @@ def test_two_processes_of_one_sweep_try_each_trial_once(
     assert sweep.most_held() == 2 and sweep.most_living() <= 2 and sweep.held() == {}
 
 
+@pytest.mark.long
 def test_chips_of_a_limit_are_free_once_a_trial_that_was_given_up_has_stopped(
     server: Server, orchestrators: Orchestrators, new_sweep: Callable[..., Sweep]
 ) -> None:
@@ -146,6 +149,7 @@ def test_chips_of_a_limit_are_free_once_a_trial_that_was_given_up_has_stopped(
         assert limit.taken == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_process_that_is_told_to_end_takes_its_trials_along(
     server: Server, orchestrators: Orchestrators, new_sweep: Callable[..., Sweep], number: signal.Signals
@@ -185,6 +189,7 @@ def test_a_trial_that_fails_or_is_stopped_is_one_of_the_trials(
     assert (found["best"], found["value"]) == (2, 1.0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("as_function", [False, True])
 def test_without_a_value_there_is_no_best(
     orchestrators: Orchestrators, new_sweep: Callable[..., Sweep], as_function: bool

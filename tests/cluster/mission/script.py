@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
 import subprocess
 import threading
 import time
@@ -64,6 +66,10 @@ class Script:
             line = read(text.rstrip("\n"))
             self.lines.append(line)
             self._tell(line)
+
+    def kill(self) -> None:
+        """Without a word: it has no time to tell anybody."""
+        os.killpg(self._process.pid, signal.SIGKILL)
 
     @property
     def is_over(self) -> bool:

@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 
 import pytest
 from cluster import CLONE, Cluster
-from gcs import Gcs
 from google.cloud.container_v1 import NodePool
 from grounds import FIRST_CHIPS, MadePools, OnPathways, Queued
 from story import Mission, Story, Telling
-from world import RESOURCE, ZONES, World, world
+from world import RESOURCE, ZONES, World
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
 GOAL = 0.95
 WORDS = ("--steps", "80", "--step-seconds", "0.1")
 UNHEARD = Telling(begins=lambda *_: None, line=lambda _: None, proved=lambda _: None)
-
-
-@pytest.fixture(scope="module")
-def here(cluster: Cluster, gcs: Gcs, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    with pytest.MonkeyPatch.context() as patch, world(cluster, gcs, tmp_path_factory.mktemp("world")) as made:
-        for name, value in gcs.environment.items():
-            patch.setenv(name, value)  # this process looks into the bucket
-        yield made
-        assert not made.google.errors, made.google.errors
 
 
 @pytest.fixture(scope="module")

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from prefect_tpu.infra import layout
 from prefect_tpu.infra.errors import Conflict, UsageError
-from prefect_tpu.infra.storage import Storage
-from prefect_tpu.infra.sweep.asked import Asked, enter, sweep_name_from_run
+from prefect_tpu.infra.storage import LocalStorage, Storage
+from prefect_tpu.infra.sweep.asked import Asked, check_free, enter, sweep_name_from_run
 
 
 @pytest.mark.parametrize(
@@ -109,3 +111,12 @@ def test_the_same_sweep_goes_on_and_another_one_of_its_name_is_refused(
 
 def test_a_name_is_made_of_a_run() -> None:
     assert sweep_name_from_run("0192f3a4-1111-7abc-8def-0123456789ab") == "s-123456789ab"
+
+
+def test_a_model_and_a_sweep_have_different_names(tmp_path: Path) -> None:
+    jobs = LocalStorage(tmp_path)
+    check_free(jobs, "digits")
+    jobs.put(f"{layout.model('digits')}/{layout.model_candidate(1)}", b"{}")
+    check_free(jobs, "digit")
+    with pytest.raises(Conflict, match="A model that is trained again and again is called 'digits' in .*another name"):
+        check_free(jobs, "digits")
