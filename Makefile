@@ -74,8 +74,9 @@ test-drills: $(STAMP) ## rehearsed failures alone and in random sequences; SEEDS
 test-prefect: $(STAMP) ## a real Prefect server on this machine
 	$(BIN)/pytest -q $(SIDE_BY_SIDE) -m prefect
 
-test-long: $(STAMP) $(POD_STAMP) ## of prefect, what goes further than continuous integration has time for
-	$(BIN)/pytest -q $(SIDE_BY_SIDE) -m long
+test-long: $(STAMP) $(POD_STAMP) control-plane ## of prefect and cluster, what goes further than continuous integration has time for
+	$(BIN)/pytest -q $(SIDE_BY_SIDE) -m "long and not cluster"
+	$(BIN)/pytest -q -m "long and cluster"
 
 test-compiler: $(STAMP) $(COMPILER_STAMP) ## every accelerator name, asked of Google's TPU compiler
 	PREFECT_TPU_COMPILER_PYTHON=$(CURDIR)/$(COMPILER_VENV)/bin/python $(BIN)/pytest -q -m compiler
@@ -88,7 +89,7 @@ control-plane: ## builds Kubernetes, JobSet and Kueue for test-cluster, once; ne
 	@$(or $(PYTHON),python3) tests/cluster/control_plane/build.py
 
 test-cluster: $(STAMP) $(POD_STAMP) control-plane ## a real Kubernetes control plane on this machine
-	$(BIN)/pytest -q -m cluster
+	$(BIN)/pytest -q -m "cluster and not long"
 
 test-work-pool: $(STAMP) $(POD_STAMP) $(FLOW_STAMP) $(NEIGHBOUR_STAMP) control-plane ## flows on slices: both, with PostgreSQL and SQLite. DATABASES=sqlite plays all stories there
 	DATABASES=$(DATABASES) $(BIN)/pytest -q -m work_pool

@@ -21,6 +21,10 @@ SKIPPED = {
     ("docs/tutorial.md", "make setup"),
     # Google is not to be had; tests/deployments tries the same files with Terraform itself.
     ("docs/how-to/cluster.md", "cat > deployments/gke/terraform/mine.auto.tfvars <<'END'"),
+    (
+        "docs/how-to/deployments.md",
+        "prefect deployment run train/tpu -jv service_account=prefect-tpu-driver -jv image=my-launcher:1 \\",
+    ),
     ("docs/how-to/gke.md", "# 1. A cluster with Workload Identity, and a bucket where its TPUs are."),
     ("docs/how-to/my-own-script.md", "import torch"),
     # tests/cluster/work_pool applies the same file.

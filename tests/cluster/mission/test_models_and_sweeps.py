@@ -18,7 +18,7 @@ from prefect_tpu.infra.launcher import checkpoints
 from prefect_tpu.infra.models.registry import Registry
 from prefect_tpu.infra.storage import open_storage
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.cluster, pytest.mark.long, pytest.mark.timeout(900)]
 
 NIGHTLY = CLONE / "docs" / "examples" / "nightly"
 PATIENCE = 300.0
