@@ -91,10 +91,7 @@ def said(side: Any) -> dict[str, Any]:
 
 def numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
     """Metrics as numbers; waits for those that are still computed, and leaves out what a later step was given."""
-    there = {
-        name: value for name, value in metrics.items() if not (hasattr(value, "is_deleted") and value.is_deleted())
-    }
-    return {name: number(name, value) for name, value in there.items()}
+    return {name: number(name, value) for name, value in metrics.items() if not _is_gone(value)}
 
 
 def number(name: str, value: Any) -> float:
@@ -105,6 +102,10 @@ def number(name: str, value: Any) -> float:
         raise UsageError(
             f"save(): the metric {name!r} is no number but a {type(value).__name__}: give one number each."
         ) from exc
+
+
+def _is_gone(value: Any) -> bool:
+    return hasattr(value, "is_deleted") and bool(value.is_deleted())
 
 
 def restored(point: RestorePoint, sealed: Mapping[str, Any]) -> Restored:

@@ -5,10 +5,31 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from prefect_tpu.infra import retention
 from prefect_tpu.infra.errors import UsageError
 from prefect_tpu.infra.retention import Best, Rule, is_among_best
-from prefect_tpu.infra.training import beside
-from prefect_tpu.infra.training.schedule import Schedule
+from prefect_tpu.infra.storage import Storage
+from prefect_tpu.infra.training import agreement, beside
+from prefect_tpu.infra.training.schedule import LONGEST_WAIT, Check, Schedule
+
+
+def agreed(root: Storage, every: float, steps: int | None, rule: Rule | None) -> Cadence:
+    """The cadence of all hosts together, for checkpoints below `root`. every: seconds."""
+    best = rule.best if rule is not None else None
+    saved = retention.whole(root) if best is not None and agreement.is_leader() else []
+    values = [each.metrics[best.metric] for each in saved if best is not None and best.metric in each.metrics]
+    longest = LONGEST_WAIT if agreement.peers() > 1 else 1
+    schedule = Schedule(every=every, agree=_agree, longest=longest)
+    return Cadence(schedule=schedule, steps=steps, best=BestSoFar(best, values, _agree_on))
+
+
+def _agree(own: Check) -> Check:
+    due, next_call = agreement.from_leader((own.due, own.next_call))
+    return Check(due=bool(due), next_call=next_call)
+
+
+def _agree_on(own: bool) -> bool:
+    return bool(agreement.from_leader((own,))[0])
 
 
 def check_asked(every: float | None, steps: int | None) -> None:

@@ -15,16 +15,14 @@ from prefect_tpu.infra import retention
 from prefect_tpu.infra.contract import Event
 from prefect_tpu.infra.errors import PlatformError, Preempted, UsageError
 from prefect_tpu.infra.plan import RestorePoint
-from prefect_tpu.infra.training import agreement, beside, cadence, data_position, leaves, places, schedule
+from prefect_tpu.infra.training import agreement, beside, cadence, data_position, leaves, places
 from prefect_tpu.infra.training.beside import Restored
-from prefect_tpu.infra.training.cadence import BestSoFar, Cadence
-from prefect_tpu.infra.training.context import Context, context
+from prefect_tpu.infra.training.context import context
 from prefect_tpu.infra.training.data_position import DataIterator
 from prefect_tpu.infra.training.fitting import Only
 from prefect_tpu.infra.training.preemption import AgreedNotice, Notice, OwnNotice
 from prefect_tpu.infra.training.progress import progress
 from prefect_tpu.infra.training.report import reports
-from prefect_tpu.infra.training.schedule import Check, Schedule
 from prefect_tpu.infra.training.store import Store
 
 EVERY = 600.0  # seconds between two saves outside a job
@@ -51,8 +49,8 @@ def checkpoints(
         steps: beside that, a save after each so many steps: with 100, after step 99, 199 and so on.
         best: `("accuracy", "max", 3)`: what is given to `save` as `accuracy` decides too. A step that is among the best
             three so far is saved at once, and the best three stay beside the newest; `"min"` for a loss.
-        keep: how many of the newest stay; 3 by default in a job, and where `best` is given. Outside a job all stay where
-            neither is given; else one run at a time has the directory.
+        keep: how many of the newest stay; 3 by default in a job, and where `best` is given. Outside a job all stay
+            where neither is given; where one is, the directory is for one run at a time.
         data: an iterator with `get_state()` and `set_state()`, whose position is saved and restored too.
         directory: where checkpoints lie outside a job, a folder or a URL of one in a bucket; `checkpoints` by default.
             Inside one, the job decides.
@@ -114,19 +112,8 @@ class Checkpoints:
         if self._prunes and agreement.is_leader():
             self._prune()  # what an earlier run was killed at
         self._store = Store(self._place.root, self._place.attempt, self._sealed)
-        self._cadence = Cadence(schedule=self._by_time(here), steps=self._steps, best=self._by_metric())
-
-    def _by_time(self, here: Context | None) -> Schedule:
-        return Schedule(
-            every=self._every or (here.plan.checkpoint_every if here is not None else EVERY),
-            agree=_agree,
-            longest=schedule.LONGEST_WAIT if agreement.peers() > 1 else 1,
-        )
-
-    def _by_metric(self) -> BestSoFar:
-        best = self._rule.best if self._rule is not None else None
-        saved = retention.whole(self._place.root) if best is not None and agreement.is_leader() else []
-        return BestSoFar(best, (each.metrics[best.metric] for each in saved if best.metric in each.metrics), _agree_on)
+        every = self._every or (here.plan.checkpoint_every if here is not None else EVERY)
+        self._cadence = cadence.agreed(self._place.root, every, self._steps, self._rule)
 
     @property
     def side(self) -> Any:
@@ -267,12 +254,3 @@ class Checkpoints:
         if self._written is not None:
             progress().update(saved_step=self._written)
         reports().flush()
-
-
-def _agree(own: Check) -> Check:
-    due, next_call = agreement.from_leader((own.due, own.next_call))
-    return Check(due=bool(due), next_call=next_call)
-
-
-def _agree_on(own: bool) -> bool:
-    return bool(agreement.from_leader((own,))[0])

@@ -93,11 +93,10 @@ def mesh_of(state: Any) -> dict[str, int]:
     import jax
 
     arrays = [leaf for leaf in jax.tree.leaves(state) if isinstance(leaf, jax.Array)]
-    shardings = [leaf.sharding for leaf in arrays if isinstance(leaf.sharding, jax.sharding.NamedSharding)]
-    meshes = [sharding.mesh for sharding in shardings]
-    return (
-        {str(name): int(size) for name, size in max(meshes, key=lambda mesh: mesh.size).shape.items()} if meshes else {}
-    )
+    meshes = [leaf.sharding.mesh for leaf in arrays if isinstance(leaf.sharding, jax.sharding.NamedSharding)]
+    if not meshes:
+        return {}
+    return {str(name): int(size) for name, size in max(meshes, key=lambda mesh: mesh.size).shape.items()}
 
 
 def are_there(state: Any) -> bool:

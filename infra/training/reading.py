@@ -15,11 +15,10 @@ WHOLE = "value"  # Orbax takes no bare leaf, so every state lies below one key
 logger = logging.getLogger(__name__)
 
 
-def read(orbax: Any, where: str, point: RestorePoint, state: Any, only: Only | None, *, with_data: bool) -> Any:
+def read(where: str, point: RestorePoint, state: Any, only: Only | None, *, with_data: bool) -> Any:
     """(state, positions in the data) of a checkpoint. On all hosts at once.
 
     Args:
-        orbax: the checkpointer that reads.
         where: its folder or URL.
         only: which leaves come from it; the others stay as given.
         with_data: whether positions lie in it.
@@ -45,7 +44,9 @@ def read(orbax: Any, where: str, point: RestorePoint, state: Any, only: Only | N
     items = {STATE: ocp.args.PyTreeRestore(item=item, restore_args=restore_args)}
     if with_data:
         items[DATA] = ocp.args.JsonRestore()
-    found = orbax.restore(where, args=ocp.args.Composite(**items))
+    # One of its own: a checkpointer goes on to write a part in the way in which it has read it.
+    with ocp.Checkpointer(ocp.CompositeCheckpointHandler()) as reader:
+        found = reader.restore(where, args=ocp.args.Composite(**items))
     values = {path: leaf for path, leaf in leaves.named(found[STATE][WHOLE]).items() if path in wanted}
     return leaves.from_disk(state, values), found[DATA]["hosts"] if with_data else None
 

@@ -94,14 +94,12 @@ class Store:
     def read(
         self, point: RestorePoint, state: Any, only: Only | None = None, root: Storage | None = None
     ) -> tuple[Any, list[Any] | None]:
-        """(state, positions) of a whole checkpoint, placed like the given state; of the leaves of `only` where given."""
+        """(state, positions) of a whole checkpoint, placed like the given state. only: which leaves come from it."""
         root = root or self._root
         where = root.where(seals.step_folder(point))
         with_data = bool(root.list(f"{seals.step_folder(point)}/{reading.DATA}"))
         with self._told_of_reading(point, where):
-            found: tuple[Any, list[Any] | None] = reading.read(
-                self._orbax, where, point, state, only, with_data=with_data
-            )
+            found: tuple[Any, list[Any] | None] = reading.read(where, point, state, only, with_data=with_data)
         return found
 
     def _where(self, point: RestorePoint) -> str:
