@@ -64,7 +64,7 @@ class BestSoFar:
     def __init__(self, best: Best | None, saved: Iterable[float], agree: Callable[[bool], bool]) -> None:
         """saved: the values that were saved before; the leader's count."""
         self._best, self._agree, self._saved = best, agree, list(saved)
-        self.was_asked = best is None  # whether the metric was ever given
+        self.was_asked = best is None or bool(self._saved)  # whether the metric was ever given
 
     def is_due(self, metrics: Mapping[str, Any]) -> bool:
         """Whether the step is among the best that stay. All hosts are asked where it was measured."""

@@ -206,7 +206,7 @@ class Checkpoints:
         if self._last is not None and not leaves.are_there(self._last.state):
             logger.warning("Step %s is not saved: its state was donated to a later computation.", self._last.step)
             self._last = None
-        if not self._cadence.best.was_asked:
+        if self._seen is not None and agreement.is_leader() and not self._cadence.best.was_asked:
             logger.warning("No best checkpoint was kept: no call of save() was given the metric of best=….")
         self._write()
         self._wait_for_all()
