@@ -21,7 +21,7 @@ from prefect_tpu.infra.training.preemption import AgreedNotice, Notice, OwnNotic
 from prefect_tpu.infra.training.progress import progress
 from prefect_tpu.infra.training.report import reports
 from prefect_tpu.infra.training.schedule import Check, Schedule
-from prefect_tpu.infra.training.store import Store
+from prefect_tpu.infra.training.store import Keeper, Store
 
 EVERY = 600.0  # seconds between two saves outside a job
 DIRECTORY = "checkpoints"  # where they lie outside a job
@@ -58,7 +58,7 @@ class Checkpoints:
         self._saves = 0
 
     def __enter__(self) -> Checkpoints:
-        self._notice: Notice = AgreedNotice() if agreement.peers() > 1 else OwnNotice()
+        self._notice = self._new_notice()
         self._notice.begin()  # first: a notice that comes while Orbax is loaded must be heard too
         try:
             self._open()
@@ -67,10 +67,21 @@ class Checkpoints:
             raise
         return self
 
+    # What another framework does in its own way.
+
+    def _new_notice(self) -> Notice:
+        return AgreedNotice() if agreement.peers() > 1 else OwnNotice()
+
+    def _new_store(self, root: Storage, attempt: int) -> Keeper:
+        return Store(root, attempt, tell_saved)
+
+    def _is_there(self, state: Any) -> bool:
+        return leaves.are_there(state)
+
     def _open(self) -> None:
         here = context()
         root, attempt, self._start = _in_job(here) if here is not None else _outside(open_storage(self._directory))
-        self._store = Store(root, attempt, _tell_saved)
+        self._store = self._new_store(root, attempt)
         self._schedule = Schedule(
             every=self._every or (here.plan.checkpoint_every if here is not None else EVERY),
             agree=_agree,
@@ -135,7 +146,7 @@ class Checkpoints:
     def _end(self) -> None:
         """The usual end: the last step is saved, and no host goes on before it is."""
         reports().flush()
-        if self._last is not None and not leaves.are_there(self._last[1]):
+        if self._last is not None and not self._is_there(self._last[1]):
             logger.warning("Step %s is not saved: its state was donated to a later computation.", self._last[0])
             self._last = None
         self._write()
@@ -174,7 +185,7 @@ def _agree(own: Check) -> Check:
     return Check(due=bool(due), next_call=next_call)
 
 
-def _tell_saved(step: int) -> None:
+def tell_saved(step: int) -> None:
     progress().update(saved_step=step)
     progress().event(Event.SAVED, step=step)
 

@@ -13,7 +13,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 from prefect_tpu.infra import seals
 from prefect_tpu.infra.errors import PlatformError, StorageAway, UsageError
@@ -25,6 +25,24 @@ from prefect_tpu.infra.training.cloud import Refused
 _WHOLE = "value"  # Orbax takes no bare leaf, so every state lies below one key
 _OS_ERROR = re.compile(r"\[os_error_code='(\d+)'\]")  # TensorStore says so in the text of a ValueError, nowhere else
 PATIENCE = 2.0  # seconds for a save under way when this host fails: its peers may be dead
+
+
+class Keeper(Protocol):
+    """What writes and reads the checkpoints of one attempt, in the way of its framework."""
+
+    def begin(self, step: int, state: Any, positions: list[Any] | None) -> None:
+        """Take the state as it is now, then write it, also in the background. Waits for the save before."""
+        ...
+
+    def check(self) -> None: ...
+
+    def settle(self) -> None: ...
+
+    def abandon(self) -> None: ...
+
+    def close(self) -> None: ...
+
+    def read(self, point: RestorePoint, state: Any, root: Storage | None = None) -> tuple[Any, list[Any] | None]: ...
 
 
 class Store:
