@@ -44,6 +44,7 @@ _KEPT_FOR_TESTS = (
     "PREFECT_TPU_POD_VENV",
     "PREFECT_TPU_FLOW_VENV",
     "PREFECT_TPU_NEIGHBOUR_VENV",
+    "PREFECT_TPU_FRAMEWORKS_VENV",
 )
 for _name in [name for name in os.environ if name.startswith("PREFECT_") and name not in _KEPT_FOR_TESTS]:
     del os.environ[_name]

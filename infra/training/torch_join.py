@@ -19,7 +19,7 @@ _OF_A_LAUNCHER = ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE")
 
 
 def join() -> None:
-    """Make the process group that all hosts are in: over NCCL where they have GPUs, as torch_xla has it on TPUs, or gloo.
+    """Make the process group that all hosts are in: over NCCL where they have GPUs, else gloo.
 
     Alone, it is a group of one, so that the same program runs. Calling it again does nothing; nor does it where the
     program, or a library such as Accelerate, has made the group itself.
@@ -121,8 +121,8 @@ def _check(here: Context | None) -> None:
     if here is not None and here.plan.platform == "cuda" and torch.cuda.device_count() != here.plan.devices_per_host:
         raise WrongSlice(
             f"The slice is not the {here.plan.accelerator} of the plan: PyTorch finds {torch.cuda.device_count()} GPUs"
-            f" on host {here.host} instead of {here.plan.devices_per_host}. Look what `prefect-tpu doctor` says of gpus."
-            " PyTorch for CUDA is what `pip install torch` installs on Linux."
+            f" on host {here.host} instead of {here.plan.devices_per_host}. Look what `prefect-tpu doctor` says of"
+            " gpus; PyTorch for CUDA is what `pip install torch` installs on Linux."
         )
     kinds = agreement.from_all(torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu")
     if len(set(kinds)) > 1:

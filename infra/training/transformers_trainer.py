@@ -67,7 +67,8 @@ class TrainerBlock:
     def __enter__(self) -> str | None:
         self._inner.__enter__()
         try:
-            folder, step = self._inner.restore(None)
+            state: str | None = None
+            folder, step = self._inner.restore(state)
             if folder is not None and step == 0:
                 _start_with(self._trainer.model, folder)
             self._callback = _callback(self._inner)
