@@ -20,6 +20,7 @@ from prefect_tpu.infra.storage import Facts, Storage
 
 MOST_SUMMED_BYTES = 4 * 2**30  # beyond that, reading it again would delay the next save and the next start too long
 _READ = "crc32"  # the kind of check sum that a disk gives: by reading
+_DAMAGES = (contract.ContractError, KeyError, AttributeError, TypeError)  # what reading a damaged seal raises
 Files = Mapping[str, Facts]
 
 
@@ -46,6 +47,17 @@ def is_whole(root: Storage, point: RestorePoint) -> bool:
     return _readable_flaw(root, point, reads=False) is None
 
 
+def said(root: Storage, point: RestorePoint) -> dict[str, Any] | None:
+    """What the seal of a whole checkpoint says, with the `facts` that `seal` was given; None where a look tells that it
+    is not whole.
+    """
+    try:
+        sealed = _read(root, point)
+        return sealed if _flaw_of(root, point, sealed, reads=False) is None else None
+    except (*_DAMAGES, OSError, PlatformError):
+        return None
+
+
 def flaw(root: Storage, point: RestorePoint) -> str | None:
     """Why a checkpoint is not what was sealed; None where it is. Reads what the seal has sums of, where a look does not
     tell.
@@ -68,17 +80,24 @@ def lasting_flaw(root: Storage, point: RestorePoint, *, reads: bool) -> str | No
     reads: what the seal has sums of is read, where a look does not tell.
     """
     try:
-        sealed = contract.read_json(root.get(_name(point)) or b"", "Its seal")
-        found = _files(root, point)
-        changed = [name for name, size in sealed["files"].items() if name not in found or found[name].bytes != size]
-        if not sealed["files"]:
-            return "Its seal lists no files."
-        if not changed:
-            changed = list(_summed_otherwise(root, point, _expected(sealed), found, reads=reads))
+        return _flaw_of(root, point, _read(root, point), reads=reads)
     except contract.ContractError as exc:
         return str(exc)
-    except (KeyError, AttributeError, TypeError) as exc:
+    except _DAMAGES as exc:
         return f"Its seal is damaged ({exc!r})."
+
+
+def _read(root: Storage, point: RestorePoint) -> dict[str, Any]:
+    return contract.read_json(root.get(_name(point)) or b"", "Its seal")
+
+
+def _flaw_of(root: Storage, point: RestorePoint, sealed: Mapping[str, Any], *, reads: bool) -> str | None:
+    found = _files(root, point)
+    changed = [name for name, size in sealed["files"].items() if name not in found or found[name].bytes != size]
+    if not sealed["files"]:
+        return "Its seal lists no files."
+    if not changed:
+        changed = list(_summed_otherwise(root, point, _expected(sealed), found, reads=reads))
     return f"{changed[0]} is missing or was changed after it was sealed." if changed else None
 
 

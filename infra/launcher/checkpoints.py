@@ -7,15 +7,14 @@ writes the list of its files with their sizes and check sums.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
 from functools import partial
 
-from prefect_tpu.infra import layout, seals
+from prefect_tpu.infra import layout, retention, seals
 from prefect_tpu.infra.plan import HostPlan, RestorePoint
 from prefect_tpu.infra.storage import Storage
 
 log = logging.getLogger(__name__)
-KEPT = 3
+KEPT = retention.KEPT  # of the newest, where the program does not say
 
 
 def sealed(storage: Storage) -> list[RestorePoint]:
@@ -65,45 +64,18 @@ def is_whole(storage: Storage, point: RestorePoint) -> bool:
 
 
 def prune(storage: Storage, *, in_use: RestorePoint | None) -> list[RestorePoint]:
-    """Delete all but the newest whole checkpoints, by a look; never the newest one, never the one in use.
+    """Delete what the program's rule does not keep, by a look; never the newest one, never the one in use.
 
     What an ended attempt left without a seal goes too: nobody will finish it.
     """
     root = storage.inside(layout.CHECKPOINTS)
-    return _prune(root, in_use, lambda: [name for name in root.children("") if _has_ended(storage, name)])
+    return retention.prune(root, in_use, lambda: [name for name in root.children("") if _has_ended(storage, name)])
 
 
 def prune_regions(storage: Storage) -> None:
     """The same for each region of a flow, which writes where it ran last."""
     for root in _regions(storage):
-        _prune(root, None, partial(_but_the_newest, root))
-
-
-def _but_the_newest(root: Storage) -> list[str]:
-    return [str(number) for number in layout.numbered(root.children(""))[:-1]]
-
-
-def _prune(root: Storage, in_use: RestorePoint | None, over: Callable[[], list[str]]) -> list[RestorePoint]:
-    """`over`: the folders in which nobody writes any more."""
-    points = seals.newest_first(root)
-    kept = [point for point in points if seals.is_whole(root, point)][:KEPT]
-    if not kept:
-        return []
-    gone = [p for p in points if p not in kept and p != in_use and seals.rank(p) < seals.rank(kept[-1])]
-    for point in gone:
-        root.delete(f"{seals.step_folder(point)}{layout.SEALED}")  # first: from here on it does not count
-        root.delete_folder(seals.step_folder(point))
-    for folder in over():
-        names = root.children(folder)
-        for name in names:
-            if not _is_sealed(name, names):
-                root.delete_folder(f"{folder}/{name}")
-    return gone
-
-
-def _is_sealed(name: str, names: Collection[str]) -> bool:
-    """Whether a folder has its seal beside it, or is none but a seal or a claim."""
-    return name.endswith(".json") or f"{name}{layout.SEALED}" in names
+        retention.prune(root, None, partial(retention.but_the_newest, root))
 
 
 def _has_ended(storage: Storage, attempt: str) -> bool:

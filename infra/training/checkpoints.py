@@ -5,22 +5,25 @@ from __future__ import annotations
 import logging
 import operator
 import os
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from prefect_tpu.infra import layout, seals, start_points
+from prefect_tpu.infra import retention
 from prefect_tpu.infra.contract import Event
-from prefect_tpu.infra.errors import Preempted, UsageError
+from prefect_tpu.infra.errors import PlatformError, Preempted, UsageError
 from prefect_tpu.infra.plan import RestorePoint
-from prefect_tpu.infra.storage import Storage, local_folder, open_on_host, open_storage
-from prefect_tpu.infra.training import agreement, data_position, leaves, schedule
-from prefect_tpu.infra.training.context import Context, context
+from prefect_tpu.infra.storage import Storage
+from prefect_tpu.infra.training import agreement, beside, cadence, data_position, leaves, places
+from prefect_tpu.infra.training.beside import Restored
+from prefect_tpu.infra.training.context import context
 from prefect_tpu.infra.training.data_position import DataIterator
+from prefect_tpu.infra.training.fitting import Only
 from prefect_tpu.infra.training.preemption import AgreedNotice, Notice, OwnNotice
 from prefect_tpu.infra.training.progress import progress
 from prefect_tpu.infra.training.report import reports
-from prefect_tpu.infra.training.schedule import Check, Schedule
 from prefect_tpu.infra.training.store import Keeper, Store
 
 EVERY = 600.0  # seconds between two saves outside a job
@@ -31,31 +34,67 @@ logger = logging.getLogger(__name__)
 
 
 def checkpoints(
-    every: float | None = None, data: DataIterator | None = None, directory: Path | str | None = None
+    every: float | None = None,
+    *,
+    steps: int | None = None,
+    best: tuple[str, str, int] | None = None,
+    keep: int | None = None,
+    data: DataIterator | None = None,
+    directory: Path | str | None = None,
+    side: Any = None,
 ) -> Checkpoints:
     """A block in which the program's state is saved in time, before a preemption and at the end.
 
     Args:
-        every: seconds between two saves; by default the job's, 10 minutes.
+        every: seconds between two saves; by default the job's, 10 minutes. `math.inf` for none by time.
+        steps: beside that, a save after each so many steps: with 100, after step 99, 199 and so on.
+        best: `("accuracy", "max", 3)`: what is given to `save` as `accuracy` decides too. A step that is among the best
+            three so far is saved at once, and the best three stay beside the newest; `"min"` for a loss.
+        keep: how many of the newest stay; 3 by default in a job, and where `best` is given. Outside a job all stay
+            where neither is given; where one is, the directory is for one run at a time.
         data: an iterator with `get_state()` and `set_state()`, whose position is saved and restored too.
         directory: where checkpoints lie outside a job, a folder or a URL of one in a bucket; `checkpoints` by default.
             Inside one, the job decides.
+        side: JSON that is saved beside the state, such as the program's configuration, as it is when a save begins.
     """
-    return Checkpoints(every=every, data=data, directory=directory)
+    return Checkpoints(every=every, steps=steps, best=best, keep=keep, data=data, directory=directory, side=side)
+
+
+class Unsaved(NamedTuple):
+    step: int
+    state: Any
+    metrics: Mapping[str, Any]
 
 
 class Checkpoints:
-    """See `checkpoints`."""
+    """See `checkpoints`.
 
-    def __init__(self, *, every: float | None, data: DataIterator | None, directory: Path | str | None) -> None:
-        if every is not None and not every > 0:
-            raise UsageError(f"checkpoints(every={every}): give a number of seconds above 0.")
-        self._every, self._data = every, data
-        self._directory = _absolute(os.fspath(directory or DIRECTORY))
-        self._last: tuple[int, Any] | None = None  # the newest state that is not saved
+    restored: which checkpoint the state came from, and what lay beside it; None before `restore`, and where nothing was
+        saved.
+    """
+
+    def __init__(
+        self,
+        *,
+        every: float | None,
+        steps: int | None,
+        best: tuple[str, str, int] | None,
+        keep: int | None,
+        data: DataIterator | None,
+        directory: Path | str | None,
+        side: Any,
+    ) -> None:
+        cadence.check_asked(every, steps)
+        self._every, self._steps, self._data, self._side = every, steps, data, side
+        self._rule = cadence.rule(best, keep)
+        beside.said(side)
+        self._directory = places.absolute(os.fspath(directory or DIRECTORY))
+        self._last: Unsaved | None = None  # the newest state that is not saved
         self._seen: int | None = None
         self._written: int | None = None
         self._saves = 0
+        self._is_partly = False
+        self.restored: Restored | None = None
 
     def __enter__(self) -> Checkpoints:
         self._notice = self._new_notice()
@@ -73,60 +112,93 @@ class Checkpoints:
         return AgreedNotice() if agreement.peers() > 1 else OwnNotice()
 
     def _new_store(self, root: Storage, attempt: int) -> Keeper:
-        return Store(root, attempt, tell_saved)
+        return Store(root, attempt, self._sealed)
 
     def _is_there(self, state: Any) -> bool:
         return leaves.are_there(state)
 
+    def _saved_on(self, state: Any) -> dict[str, Any]:
+        return beside.on_jax(state)
+
     def _open(self) -> None:
         here = context()
-        root, attempt, self._start = _in_job(here) if here is not None else _outside(open_storage(self._directory))
-        self._store = self._new_store(root, attempt)
-        self._schedule = Schedule(
-            every=self._every or (here.plan.checkpoint_every if here is not None else EVERY),
-            agree=_agree,
-            longest=schedule.LONGEST_WAIT if agreement.peers() > 1 else 1,
-        )
+        self._place = places.in_job(here) if here is not None else places.outside(self._directory)
+        self._prunes = here is None and self._rule is not None  # in a job, the launcher does
+        if self._prunes and agreement.is_leader():
+            self._prune()  # what an earlier run was killed at
+        self._store = self._new_store(self._place.root, self._place.attempt)
+        every = self._every or (here.plan.checkpoint_every if here is not None else EVERY)
+        self._cadence = cadence.agreed(self._place.root, every, self._steps, self._rule)
 
-    def restore(self, state: State) -> tuple[State, int]:
+    @property
+    def side(self) -> Any:
+        """What lay beside the restored state, as `checkpoints(side=…)` was given; None where nothing did."""
+        return self.restored.side if self.restored is not None else None
+
+    def restore(self, state: State, only: Only | None = None) -> tuple[State, int]:
         """(the saved state, the step to go on with); the given state and 0 where nothing was saved.
 
-        The saved state is placed like the given one, also on another number of devices. A job that was told to
-        `start_from` another one has that one's state and 0 until it has saved one of its own.
+        The saved state is placed like the given one, also on another number of devices, and has its types: a warning
+        names the leaves whose values a type rounds. A job that was told to `start_from` another one has that one's
+        state and 0 until it has saved one of its own.
+
+        Args:
+            state: of the structure and shapes that were saved.
+            only: the leaves that come from the checkpoint, while the others stay as given: the name of a leaf or of
+                what is above it (`"params/encoder"`), a list of names, or a function that says so of a leaf's name. The
+                checkpoint may have other leaves besides. What a run saves that restored so is restored whole: after a
+                preemption it goes on with all that it has trained.
 
         Raises:
-            UsageError: the given state differs in structure or shapes, or the job to start from has no checkpoint.
+            UsageError: a leaf does not fit, each by its name; or the job to start from has no checkpoint.
         """
-        if self._start is None:
-            return self._given(state), 0
-        restored, stored = self._store.read(self._start, state)
-        if self._data is not None and stored is not None:
-            data_position.set_position(self._data, stored, *agreement.place())
-        progress().update(saved_step=self._start.step)
-        progress().event(Event.RESTORED, step=self._start.step, attempt=self._start.attempt)
-        return restored, self._start.step + 1
-
-    def _given(self, state: State) -> State:
-        """The model that the job was told to start with; the state itself where it was told of none."""
+        self._is_partly = self._is_partly or only is not None
         here = context()
-        if here is None or not here.plan.start_from:
-            return state
-        root, point = _start_of(here.plan.start_from)
-        given: State = self._store.read(point, state, root)[0]
-        progress().event(Event.RESTORED, step=point.step, attempt=point.attempt, start_from=here.plan.start_from)
+        if self._place.start is not None:
+            return self._resumed(self._place.start, state, only)
+        if here is not None and here.plan.start_from:
+            return self._given(here.plan.start_from, state, only), 0
+        return state, 0
+
+    def _resumed(self, point: RestorePoint, state: State, only: Only | None) -> tuple[State, int]:
+        sealed = self._store.sealed(point)
+        if sealed.get(beside.PARTLY):
+            only = None
+        restored, stored = self._store.read(point, state, only)
+        self.restored = beside.restored(point, sealed)
+        if self._data is not None and stored is not None and only is None:
+            data_position.set_position(self._data, stored, *agreement.place())
+        progress().update(saved_step=point.step)
+        progress().event(Event.RESTORED, step=point.step, attempt=point.attempt)
+        self._cadence.begin_after(point.step)
+        return restored, point.step + 1
+
+    def _given(self, place: str, state: State, only: Only | None) -> State:
+        """The model of the job that this one was told to start with."""
+        root, point = places.start_of(place)
+        sealed = self._store.sealed(point, root)
+        given: State = self._store.read(point, state, only, root)[0]
+        self.restored = beside.restored(point, sealed)
+        progress().event(Event.RESTORED, step=point.step, attempt=point.attempt, start_from=place)
         return given
 
-    def save(self, step: int, state: Any) -> None:
+    def save(self, step: int, state: Any, **metrics: Any) -> None:
         """Save the state of a finished step if it is time to; call it after each step, on every host.
+
+        Args:
+            step: that was finished.
+            state: after it.
+            **metrics: numbers of this step, saved beside the state. Give the one of `best` where it was measured, on
+                every host; the leader's value counts.
 
         Raises:
             Preempted: this host or another one must leave; the step is saved.
         """
         self._store.check()
         step = self._checked(step)
-        self._last = (step, state) if step != self._written else None
-        is_due = self._schedule.is_due()
-        must_leave = self._notice.has_come(self._schedule.calls)
+        self._last = Unsaved(step, state, metrics) if step != self._written else None
+        is_due = self._cadence.is_due(step, metrics)
+        must_leave = self._notice.has_come(self._cadence.calls)
         if is_due or must_leave:
             self._write()
         if must_leave:
@@ -146,9 +218,11 @@ class Checkpoints:
     def _end(self) -> None:
         """The usual end: the last step is saved, and no host goes on before it is."""
         reports().flush()
-        if self._last is not None and not self._is_there(self._last[1]):
-            logger.warning("Step %s is not saved: its state was donated to a later computation.", self._last[0])
+        if self._last is not None and not self._is_there(self._last.state):
+            logger.warning("Step %s is not saved: its state was donated to a later computation.", self._last.step)
             self._last = None
+        if not self._cadence.best.was_asked:
+            logger.warning("No best checkpoint was kept: no call of save() was given the metric of best=….")
         self._write()
         self._wait_for_all()
         self._store.close()
@@ -163,13 +237,32 @@ class Checkpoints:
     def _write(self) -> None:
         if self._last is None:
             return
-        (step, state), self._last = self._last, None
+        (step, state, given), self._last = self._last, None
         positions = None if self._data is None else data_position.positions(self._data)
-        self._store.begin(step, state, positions)
-        self._schedule.saved()
+        metrics = beside.numbers(given)
+        facts = beside.facts(
+            self._saved_on(state), side=self._side, rule=self._rule, metrics=metrics, is_partly=self._is_partly
+        )
+        self._store.begin(step, state, positions, facts)
+        self._cadence.saved(metrics)
         self._written = step
         self._saves += 1
         reports().rehearse_save(self._saves)
+
+    def _sealed(self, step: int) -> None:
+        """On the leader, in a thread: a checkpoint is whole."""
+        progress().update(saved_step=step)
+        progress().event(Event.SAVED, step=step)
+        if self._prunes:
+            self._prune()
+
+    def _prune(self) -> None:
+        """Of a program outside a job; what it cannot delete does not end it."""
+        root = self._place.root
+        try:
+            retention.prune(root, self._place.start, partial(retention.but_the_newest, root))
+        except (OSError, PlatformError) as exc:
+            logger.warning("Checkpoints that are to go could not be deleted, and stay: %s", exc)
 
     def _wait_for_all(self) -> None:
         """Until the newest step is sealed, on every host."""
@@ -178,74 +271,3 @@ class Checkpoints:
         if self._written is not None:
             progress().update(saved_step=self._written)
         reports().flush()
-
-
-def _agree(own: Check) -> Check:
-    due, next_call = agreement.from_leader((own.due, own.next_call))
-    return Check(due=bool(due), next_call=next_call)
-
-
-def tell_saved(step: int) -> None:
-    progress().update(saved_step=step)
-    progress().event(Event.SAVED, step=step)
-
-
-def _absolute(directory: str) -> str:
-    """Of a folder, now: the program may go to another one before it opens this."""
-    return directory if "://" in directory else os.path.abspath(directory)
-
-
-def _in_job(here: Context) -> tuple[Storage, int, RestorePoint | None]:
-    """(folder of all attempts, this attempt, where it starts from)"""
-    plan = here.plan
-    if here.is_flow:
-        raise UsageError(
-            f"prefect_tpu.checkpoints() was called in the flow itself, which runs on the leader of {plan.hosts} hosts:"
-            " call it in a function that prefect_tpu.every_host(function)(...) runs on each of them."
-        )
-    if plan.hosts > 1 and agreement.peers() == 1:
-        raise UsageError(
-            f"Host {here.host} of job {plan.job!r} has not met the other {plan.hosts - 1}:"
-            " call prefect_tpu.join() at the start of the program."
-        )
-    if plan.region is not None:
-        return _outside(open_on_host(plan.output).inside(layout.region_checkpoints(plan.region)))
-    root = open_on_host(plan.output).inside(layout.CHECKPOINTS)
-    if (folder := local_folder(root)) is not None:
-        (folder / str(plan.attempt)).mkdir(parents=True, exist_ok=True)
-    return root, plan.attempt, plan.restore
-
-
-def _start_of(place: str) -> tuple[Storage, RestorePoint]:
-    """(folder of another job's checkpoints, which of them). The leader chooses for all."""
-    start = start_points.parse(place)
-    job = open_on_host(start.folder)
-    attempt, step = (start.point.attempt, start.point.step) if start.point is not None else (-1, -1)
-    if start.point is None and agreement.is_leader():
-        newest = start_points.newest(job)
-        attempt, step = (newest.point.attempt, newest.point.step) if newest and newest.point else (-1, -1)
-    attempt, step = agreement.from_leader((attempt, step))
-    if step < 0:
-        raise UsageError(
-            f"The job to start from, {place}, has no whole checkpoint: name another one, or start without start_from."
-        )
-    return start_points.checkpoints_of(job), RestorePoint(attempt=attempt, step=step)
-
-
-def _outside(root: Storage) -> tuple[Storage, int, RestorePoint | None]:
-    """As in a job: a new folder for each run, so that none spoils what another wrote. So too for a flow's region."""
-    number, attempt, step = 0, -1, -1
-    if agreement.is_leader():
-        newest = seals.newest_whole(root)
-        attempt, step = (newest.attempt, newest.step) if newest is not None else (-1, -1)
-        number = _new_folder(root)
-    number, attempt, step = agreement.from_leader((number, attempt, step))
-    return root, number, None if step < 0 else RestorePoint(attempt=attempt, step=step)
-
-
-def _new_folder(root: Storage) -> int:
-    number = max((int(name) for name in root.children("") if name.isdecimal()), default=0)
-    while True:
-        number += 1
-        if root.put_if_absent(layout.claim(number), b"{}"):  # else another run began at the same moment
-            return number

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from prefect_tpu.infra.errors import UsageError
 from prefect_tpu.infra.training import agreement
+from prefect_tpu.infra.training.fitting import Leaf, Path
+
+_KEYS = ("key", "idx", "name")  # what JAX calls the word of a dict's, a list's and a field's place
 
 
 def to_disk(state: Any) -> Any:
@@ -52,11 +56,47 @@ def _digests(state: Any) -> dict[str, str]:
     return {name: hashlib.sha256(np.asarray(leaf).tobytes()).hexdigest()[:16] for name, leaf in own.items()}
 
 
-def from_disk(state: Any, stored: Any) -> Any:
-    """What was stored, leaf by leaf placed and typed like `state`."""
+def from_disk(state: Any, stored: Mapping[Path, Any]) -> Any:
+    """The state with what was stored, leaf by leaf placed and typed like its own; others stay as they are."""
     import jax
 
-    return jax.tree.map(_from_disk, state, stored)
+    def filled(path: Any, leaf: Any) -> Any:
+        name = path_of(path)
+        return _from_disk(leaf, stored[name]) if name in stored else leaf
+
+    return jax.tree_util.tree_map_with_path(filled, state)
+
+
+def named(tree: Any) -> dict[Path, Any]:
+    """Path → leaf. Paths are the same for a state and for what is stored of it."""
+    import jax
+
+    return {path_of(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(tree)}
+
+
+def path_of(keys: Any) -> Path:
+    """A path of JAX in words; a field counts by its name, however its node calls it."""
+    return tuple(str(next(getattr(key, kind) for kind in _KEYS if hasattr(key, kind))) for key in keys)
+
+
+def look(leaf: Any) -> Leaf:
+    """What a leaf that travels, or Orbax's description of one, looks like."""
+    import numpy as np
+
+    if isinstance(leaf, bool | int | float):
+        leaf = np.asarray(leaf)
+    return Leaf(shape=tuple(leaf.shape), dtype=np.dtype(leaf.dtype))
+
+
+def mesh_of(state: Any) -> dict[str, int]:
+    """The axes of the mesh that most of a state's devices are in, with their sizes; empty where there is none."""
+    import jax
+
+    arrays = [leaf for leaf in jax.tree.leaves(state) if isinstance(leaf, jax.Array)]
+    meshes = [leaf.sharding.mesh for leaf in arrays if isinstance(leaf.sharding, jax.sharding.NamedSharding)]
+    if not meshes:
+        return {}
+    return {str(name): int(size) for name, size in max(meshes, key=lambda mesh: mesh.size).shape.items()}
 
 
 def are_there(state: Any) -> bool:
@@ -76,11 +116,11 @@ def _to_disk(path: Any, leaf: Any) -> Any:
         return np.asarray(leaf) if jax.process_count() > 1 and leaf.is_fully_addressable else leaf
     if isinstance(leaf, np.generic):
         return np.asarray(leaf)
-    if isinstance(leaf, np.ndarray | bool | int | float | str):
+    if isinstance(leaf, np.ndarray | bool | int | float):
         return leaf
     raise UsageError(
         f"The state cannot be saved: {jax.tree_util.keystr(path) or 'it'} is a {type(leaf).__name__}."
-        " Keep arrays, numbers and text in it."
+        " Keep arrays and numbers in it; text goes into checkpoints(side=…)."
     )
 
 

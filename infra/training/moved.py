@@ -1,4 +1,4 @@
-"""How does a checkpoint that a framework writes and reads as plain files come into storage and back, and count?"""
+"""How does a checkpoint that a framework writes and reads as plain files come into storage and back?"""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from prefect_tpu.infra import seals
-from prefect_tpu.infra.errors import PlatformError
 from prefect_tpu.infra.plan import RestorePoint
 from prefect_tpu.infra.storage import Storage, local_folder
-from prefect_tpu.infra.training import agreement
 from prefect_tpu.infra.training.context import context
 
 
@@ -20,22 +18,6 @@ def bring(folder: Path, root: Storage, point: RestorePoint) -> None:
     """Put every file of a folder of this host into the checkpoint; again is the same."""
     for file in sorted(path for path in folder.rglob("*") if path.is_file()):
         root.put_file(f"{seals.step_folder(point)}/{file.relative_to(folder).as_posix()}", file)
-
-
-def seal(root: Storage, point: RestorePoint) -> None:
-    """By the leader, when all hosts have written."""
-    here, peers = context(), agreement.peers()
-    devices = here.plan.hosts * here.plan.devices_per_host if here is not None else peers
-    seals.seal(root, point, devices=devices, hosts=peers)
-
-
-def check_whole(root: Storage, point: RestorePoint) -> None:
-    """Raise `PlatformError` where the seal or a file is missing."""
-    if not seals.is_whole(root, point):
-        raise PlatformError(
-            f"Checkpoint {root.where(seals.step_folder(point))} is not whole: its seal or a file of it is missing."
-            " Start again from an older one, or bring its files back."
-        )
 
 
 def kept(root: Storage, point: RestorePoint) -> Path:

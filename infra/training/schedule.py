@@ -28,14 +28,14 @@ def check(*, call: int, since_saved: float, every: float, call_seconds: float, l
     Args:
         call: the number of this call.
         since_saved: seconds since the last save, or since the start.
-        every: seconds between two saves.
+        every: seconds between two saves; infinite for none by time.
         call_seconds: how long a call took lately, with the step before it; 0 where not known.
         longest: calls until the next check at most.
     """
     due = since_saved >= every
     remaining = every if due else every - since_saved
-    wait = int(remaining / (2 * call_seconds)) if call_seconds > 0 else 1
-    return Check(due=due, next_call=call + min(max(1, wait), longest))
+    wait = min(remaining / (2 * call_seconds), longest) if call_seconds > 0 else 1
+    return Check(due=due, next_call=call + max(1, int(wait)))
 
 
 class Schedule:

@@ -1,4 +1,4 @@
-"""How is a checkpoint written and read? By Orbax, in the background, and sealed when it is whole.
+"""How is a checkpoint written? By Orbax, in the background, and sealed when it is whole.
 
 Orbax's `CheckpointManager` is not used: it asks JAX's preemption service about
 its own steps, also from a thread of its own, and the service remembers only the
@@ -11,7 +11,7 @@ import errno
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -19,10 +19,10 @@ from prefect_tpu.infra import seals
 from prefect_tpu.infra.errors import PlatformError, StorageAway, UsageError
 from prefect_tpu.infra.plan import RestorePoint
 from prefect_tpu.infra.storage import Storage, local_folder
-from prefect_tpu.infra.training import agreement, cloud, leaves
+from prefect_tpu.infra.training import agreement, cloud, leaves, reading
 from prefect_tpu.infra.training.cloud import Refused
+from prefect_tpu.infra.training.fitting import Only
 
-_WHOLE = "value"  # Orbax takes no bare leaf, so every state lies below one key
 _OS_ERROR = re.compile(r"\[os_error_code='(\d+)'\]")  # TensorStore says so in the text of a ValueError, nowhere else
 PATIENCE = 2.0  # seconds for a save under way when this host fails: its peers may be dead
 
@@ -30,7 +30,7 @@ PATIENCE = 2.0  # seconds for a save under way when this host fails: its peers m
 class Keeper(Protocol):
     """What writes and reads the checkpoints of one attempt, in the way of its framework."""
 
-    def begin(self, step: int, state: Any, positions: list[Any] | None) -> None:
+    def begin(self, step: int, state: Any, positions: list[Any] | None, facts: Mapping[str, Any]) -> None:
         """Take the state as it is now, then write it, also in the background. Waits for the save before."""
         ...
 
@@ -42,13 +42,18 @@ class Keeper(Protocol):
 
     def close(self) -> None: ...
 
-    def read(self, point: RestorePoint, state: Any, root: Storage | None = None) -> tuple[Any, list[Any] | None]: ...
+    def sealed(self, point: RestorePoint, root: Storage | None = None) -> dict[str, Any]: ...
+
+    def read(
+        self, point: RestorePoint, state: Any, only: Only | None = None, root: Storage | None = None
+    ) -> tuple[Any, list[Any] | None]: ...
 
 
 class Store:
     """The checkpoints of one attempt, and reading those of earlier ones."""
 
     def __init__(self, root: Storage, attempt: int, on_sealed: Callable[[int], None]) -> None:
+        """on_sealed: called on the leader, in a thread, with the step of each checkpoint that is whole."""
         self._is_cloud = local_folder(root) is None
         if self._is_cloud:
             cloud.prepare()
@@ -61,19 +66,19 @@ class Store:
         self._error: BaseException | None = None
         self._is_alike = False
 
-    def begin(self, step: int, state: Any, positions: list[Any] | None) -> None:
-        """Copy the state, then write it in the background. Waits for the save before."""
+    def begin(self, step: int, state: Any, positions: list[Any] | None, facts: Mapping[str, Any]) -> None:
+        """Copy the state, then write it in the background. Waits for the save before. facts: for its seal."""
         self.settle()
         if not self._is_alike:  # once: hosts that train apart differ at the first save
             leaves.check_alike(state)
             self._is_alike = True
-        items = {"state": self._args.StandardSave({_WHOLE: leaves.to_disk(state)})}
+        items = {reading.STATE: self._args.StandardSave({reading.WHOLE: leaves.to_disk(state)})}
         if positions is not None:
-            items["data"] = self._args.JsonSave({"hosts": positions})
+            items[reading.DATA] = self._args.JsonSave({"hosts": positions})
         point = RestorePoint(attempt=self._attempt, step=step)
         with self._told(point):
             self._orbax.save(self._where(point), args=self._args.Composite(**items))
-        self._thread = threading.Thread(target=self._finish, args=(point,), name="seal", daemon=True)
+        self._thread = threading.Thread(target=self._finish, args=(point, facts), name="seal", daemon=True)
         self._thread.start()
 
     def check(self) -> None:
@@ -97,34 +102,32 @@ class Store:
     def close(self) -> None:
         self._orbax.close()
 
-    def read(self, point: RestorePoint, state: Any, root: Storage | None = None) -> tuple[Any, list[Any] | None]:
-        """(state, positions) of a whole checkpoint, placed like the given state. root: of another job's checkpoints."""
+    def sealed(self, point: RestorePoint, root: Storage | None = None) -> dict[str, Any]:
+        """What the seal of a whole checkpoint says. root: of another job's checkpoints."""
+        return sealed(root or self._root, point)
+
+    def read(
+        self, point: RestorePoint, state: Any, only: Only | None = None, root: Storage | None = None
+    ) -> tuple[Any, list[Any] | None]:
+        """(state, positions) of a whole checkpoint, placed like the given state. only: which leaves come from it."""
         root = root or self._root
         where = root.where(seals.step_folder(point))
-        if not seals.is_whole(root, point):
-            raise PlatformError(
-                f"Checkpoint {where} is not whole: its seal or a file of it is missing."
-                " Start again from an older one, or bring its files back."
-            )
-        items = {"state": self._args.StandardRestore({_WHOLE: leaves.to_disk(state)})}
-        if root.list(f"{seals.step_folder(point)}/data"):
-            items["data"] = self._args.JsonRestore()
+        with_data = bool(root.list(f"{seals.step_folder(point)}/{reading.DATA}"))
         with self._told_of_reading(point, where):
-            found = self._orbax.restore(where, args=self._args.Composite(**items))
-        data = found["data"]["hosts"] if "data" in items else None
-        return leaves.from_disk(state, found["state"][_WHOLE]), data
+            found: tuple[Any, list[Any] | None] = reading.read(where, point, state, only, with_data=with_data)
+        return found
 
     def _where(self, point: RestorePoint) -> str:
         """A path or a URL, as Orbax takes both."""
         return self._root.where(seals.step_folder(point))
 
-    def _finish(self, point: RestorePoint) -> None:
+    def _finish(self, point: RestorePoint, facts: Mapping[str, Any]) -> None:
         """In a thread: wait for Orbax's commit, which waits for all hosts, then seal."""
         try:
             with self._told(point):
                 self._orbax.wait_until_finished()
                 if agreement.is_leader():
-                    self._seal(point)
+                    self._seal(point, facts)
         except BaseException as exc:
             exc.add_note(f"while saving the checkpoint {self._where(point)}")
             self._error = exc
@@ -162,11 +165,20 @@ class Store:
                 ) from exc
             raise
 
-    def _seal(self, point: RestorePoint) -> None:
-        import jax
-
-        seals.seal(self._root, point, devices=jax.device_count(), hosts=agreement.peers())
+    def _seal(self, point: RestorePoint, facts: Mapping[str, Any]) -> None:
+        seals.seal(self._root, point, **facts)
         self._on_sealed(point.step)
+
+
+def sealed(root: Storage, point: RestorePoint) -> dict[str, Any]:
+    """What the seal of a whole checkpoint says. Raises `PlatformError` for one that is not whole."""
+    said = seals.said(root, point)
+    if said is None:
+        raise PlatformError(
+            f"Checkpoint {root.where(seals.step_folder(point))} is not whole: its seal or a file of it is missing."
+            " Start again from an older one, or bring its files back."
+        )
+    return said
 
 
 def _error(why: Refused) -> type[PlatformError]:

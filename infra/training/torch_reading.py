@@ -10,14 +10,15 @@ from typing import Any
 
 from prefect_tpu.infra.errors import UsageError
 from prefect_tpu.infra.plan import RestorePoint
-from prefect_tpu.infra.training import torch_on_tpus, torch_peers
-from prefect_tpu.infra.training.torch_state import TorchState, misfits, told
+from prefect_tpu.infra.training import fitting, torch_on_tpus, torch_peers
+from prefect_tpu.infra.training.fitting import Only
+from prefect_tpu.infra.training.torch_state import TorchState, misfits
 
 _METADATA = ".metadata"  # PyTorch's own list of what a checkpoint holds
 
 
-def read(folder: Path, state: TorchState, only: tuple[str, ...], point: RestorePoint) -> None:
-    """Give the objects of the state what the checkpoint has, of the tensors below the names of `only` where given.
+def read(folder: Path, state: TorchState, only: Only | None, point: RestorePoint) -> None:
+    """Give the objects of the state what the checkpoint has, or of the model's tensors those of `only`.
 
     A tensor keeps the type and the place it has here, and may be spread over another number of hosts.
 
@@ -31,18 +32,18 @@ def read(folder: Path, state: TorchState, only: tuple[str, ...], point: RestoreP
             f"The checkpoint of step {point.step} (attempt {point.attempt}) was not written by torch_checkpoints():"
             f" {folder} has no {_METADATA}. Read it with what wrote it, or start under another name."
         )
-    wanted = state.parts(only) if only else state.taken()
+    wanted = state.taken() if only is None else state.parts(only)
     try:
         with alone_is_meant():
             dcp.load(
                 wanted,
                 checkpoint_id=folder,
-                planner=_planner(point, whole=not only),
+                planner=_planner(point, all_of_it=only is None),
                 process_group=torch_peers.saving_group(),
             )
     except BaseException as exc:
         raise cause(exc) from None
-    if not only:
+    if only is None:
         state.put(wanted)
 
 
@@ -63,7 +64,7 @@ def alone_is_meant() -> Iterator[None]:
         yield
 
 
-def _planner(point: RestorePoint, *, whole: bool) -> Any:
+def _planner(point: RestorePoint, *, all_of_it: bool) -> Any:
     """PyTorch's own, which compares first."""
     from torch.distributed.checkpoint import DefaultLoadPlanner
 
@@ -73,12 +74,12 @@ def _planner(point: RestorePoint, *, whole: bool) -> Any:
         def set_up_planner(self, state_dict: Any, metadata: Any = None, is_coordinator: bool = False) -> None:
             super().set_up_planner(state_dict, metadata, is_coordinator)
             found = {name: _size(each) for name, each in metadata.state_dict_metadata.items()}
-            wrong = misfits({name: _size(each) for name, each in self.state_dict.items()}, found, whole=whole)
+            wrong = misfits({name: _size(each) for name, each in self.state_dict.items()}, found, all_of_it=all_of_it)
             if wrong:
                 raise UsageError(
                     f"The checkpoint of step {point.step} (attempt {point.attempt}) does not fit this program:"
-                    f" {told(wrong)}. Give a model and optimizers of the same structure, name the parts that fit with"
-                    " restore(only=…), or start under another name."
+                    f" {fitting.shortened(wrong)}. Give a model and optimizers of the same structure, name"
+                    " the parts that are to come from it (only=…), or start under another name."
                 )
 
     return Comparing()

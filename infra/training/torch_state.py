@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from prefect_tpu.infra.errors import UsageError
+from prefect_tpu.infra.training.fitting import SHOWN, Only
 
 MODEL, OPTIMIZER, MORE = "model", "optimizer", "more"
-SHOWN = 6  # misfits that a message names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,13 +18,11 @@ class TorchState:
 
     model: also as DistributedDataParallel or FSDP has wrapped it; names are those of the bare model.
     more: name → an object that is equal on all hosts, such as a schedule of learning rates.
-    only: names of the model's parts that another job's checkpoint gives; empty for all that there is.
     """
 
     model: Any
     optimizers: tuple[Any, ...]
     more: Mapping[str, Any]
-    only: tuple[str, ...] = ()
 
     def taken(self) -> dict[str, Any]:
         """As PyTorch's distributed checkpoint takes it. Optimizers that never stepped have their state from now on."""
@@ -47,57 +45,57 @@ class TorchState:
         for name, each in self.more.items():
             each.load_state_dict(found[MORE][name])
 
-    def parts(self, only: Sequence[str]) -> dict[str, Any]:
-        """Tensors of the model whose names begin so, as they lie: whoever writes into them changes the model.
+    def parts(self, only: Only) -> dict[str, Any]:
+        """Some tensors of the model, as they lie: whoever writes into them changes the model.
 
-        Raises `UsageError` where there are none.
+        Raises `UsageError` where there are none, or a name of `only` names none.
         """
         from torch.distributed.checkpoint.state_dict import get_model_state_dict
 
-        every = get_model_state_dict(self.model)
-        chosen = {name: value for name, value in every.items() if _is_below(name, only)}
-        if not chosen:
-            raise UsageError(
-                f"restore(only={list(only)}): the model has no tensor of such a name. It has {_listed(list(every))}."
-            )
-        return {MODEL: chosen}
+        return {MODEL: chosen(get_model_state_dict(self.model), only)}
 
 
 def optimizers(given: Any) -> tuple[Any, ...]:
-    """PyTorch's own ones: none, one or several were given, and Accelerate has wrapped them."""
+    """PyTorch's own ones: none, one or several were given, and Accelerate may have wrapped them."""
     every = () if given is None else tuple(given) if isinstance(given, list | tuple) else (given,)
     return tuple(getattr(each, "optimizer", each) for each in every)
 
 
+def chosen(every: Mapping[str, Any], only: Only) -> dict[str, Any]:
+    """What has a name of `only` or lies below it, or what it says yes to; names are PyTorch's, with dots."""
+    if callable(only):
+        found = {name: value for name, value in every.items() if only(name)}
+        idle = [] if found else [repr(only)]
+    else:
+        names = [only] if isinstance(only, str) else list(only)
+        found = {name: value for name, value in every.items() if any(_is_below(name, above) for above in names)}
+        idle = [repr(above) for above in names if not any(_is_below(name, above) for name in every)]
+    if idle or not found:
+        has = ", ".join(list(every)[:SHOWN]) + (" and more" if len(every) > SHOWN else "")
+        raise UsageError(f"restore(only=…): {', '.join(idle) or 'it'} names no tensor of the model. It has {has}.")
+    return found
+
+
 def misfits(
-    wanted: Mapping[str, tuple[int, ...] | None], found: Mapping[str, tuple[int, ...] | None], *, whole: bool
+    wanted: Mapping[str, tuple[int, ...] | None], found: Mapping[str, tuple[int, ...] | None], *, all_of_it: bool
 ) -> list[str]:
     """What of a checkpoint does not fit, by names and shapes; None is the shape of what is no tensor.
 
-    whole: the checkpoint may have nothing that is not wanted.
+    all_of_it: the checkpoint may have nothing that is not wanted.
     """
-    missing = [f"{name} is not in it" for name in wanted if name not in found]
-    other = [
-        f"{name} is {_shape(found[name])} in it and {_shape(shape)} here"
-        for name, shape in wanted.items()
-        if name in found and found[name] != shape
+    return [
+        f"{name}: the checkpoint has {_said(name, found)}, the program {_said(name, wanted)}"
+        for name in (dict.fromkeys([*wanted, *found]) if all_of_it else wanted)
+        if name not in found or name not in wanted or found[name] != wanted[name]
     ]
-    beyond = [f"{name} is in it alone" for name in found if name not in wanted] if whole else []
-    return [*missing, *other, *beyond]
 
 
-def told(misfit: list[str]) -> str:
-    more = f"; and {len(misfit) - SHOWN} more" if len(misfit) > SHOWN else ""
-    return "; ".join(misfit[:SHOWN]) + more
+def _is_below(name: str, above: str) -> bool:
+    return name == above or name.startswith(f"{above.rstrip('.')}.")
 
 
-def _is_below(name: str, places: Sequence[str]) -> bool:
-    return any(name == place or name.startswith(f"{place.rstrip('.')}.") for place in places)
-
-
-def _shape(shape: tuple[int, ...] | None) -> str:
-    return "no tensor" if shape is None else f"of shape {list(shape)}"
-
-
-def _listed(names: list[str]) -> str:
-    return ", ".join(names[:SHOWN]) + (" and more" if len(names) > SHOWN else "")
+def _said(name: str, shapes: Mapping[str, tuple[int, ...] | None]) -> str:
+    if name not in shapes:
+        return "nothing"
+    shape = shapes[name]
+    return "no tensor" if shape is None else f"a tensor of {list(shape)}"

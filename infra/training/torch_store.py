@@ -6,7 +6,7 @@ import json
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,8 @@ from prefect_tpu.infra.plan import RestorePoint
 from prefect_tpu.infra.storage import Storage, local_folder
 from prefect_tpu.infra.training import agreement, moved, torch_on_tpus, torch_peers, torch_reading
 from prefect_tpu.infra.training.context import context
-from prefect_tpu.infra.training.store import PATIENCE, disk_refused
+from prefect_tpu.infra.training.fitting import Only
+from prefect_tpu.infra.training.store import PATIENCE, disk_refused, sealed
 from prefect_tpu.infra.training.torch_state import TorchState
 
 _HOSTS = "hosts.json"  # what each host had for itself, beside what PyTorch writes
@@ -34,7 +35,7 @@ class TorchStore:
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
 
-    def begin(self, step: int, state: TorchState, positions: list[Any] | None) -> None:
+    def begin(self, step: int, state: TorchState, positions: list[Any] | None, facts: Mapping[str, Any]) -> None:
         """Copy the state, then write it in the background. Waits for the save before."""
         import torch.distributed.checkpoint as dcp
 
@@ -50,7 +51,7 @@ class TorchStore:
                 process_group=torch_peers.saving_group(),
             )
         self._thread = threading.Thread(
-            target=self._finish, args=(point, folder, saving, positions), name="seal", daemon=True
+            target=self._finish, args=(point, folder, saving, positions, facts), name="seal", daemon=True
         )
         self._thread.start()
 
@@ -75,15 +76,18 @@ class TorchStore:
     def close(self) -> None:
         """Nothing is kept open."""
 
-    def read(self, point: RestorePoint, state: TorchState, root: Storage | None = None) -> tuple[Any, list[Any] | None]:
+    def sealed(self, point: RestorePoint, root: Storage | None = None) -> dict[str, Any]:
+        """What the seal of a whole checkpoint says. root: of another job's checkpoints."""
+        return sealed(root or self._root, point)
+
+    def read(
+        self, point: RestorePoint, state: TorchState, only: Only | None = None, root: Storage | None = None
+    ) -> tuple[Any, list[Any] | None]:
         """(state, positions) of a whole checkpoint; the objects of the state have it from now on.
 
-        root: of another job's checkpoints, of which the parts that the state names are taken alone.
+        only: which tensors of the model are taken, while all else stays as it is.
         """
-        only = state.only if root is not None else ()
-        root = root or self._root
-        moved.check_whole(root, point)
-        with moved.brought(root, point) as folder:
+        with moved.brought(root or self._root, point) as folder:
             torch_reading.read(folder, state, only, point)
             hosts = folder / _HOSTS
             positions = json.loads(hosts.read_bytes())["hosts"] if hosts.exists() else None
@@ -96,7 +100,9 @@ class TorchStore:
         here = context()
         return Path(tempfile.mkdtemp(prefix=f"checkpoint-{point.step}-", dir=here.scratch if here else None))
 
-    def _finish(self, point: RestorePoint, folder: Path, saving: Any, positions: list[Any] | None) -> None:
+    def _finish(
+        self, point: RestorePoint, folder: Path, saving: Any, positions: list[Any] | None, facts: Mapping[str, Any]
+    ) -> None:
         """In a thread: wait for PyTorch, which waits for all hosts, then seal."""
         try:
             with self._told(point):
@@ -106,7 +112,7 @@ class TorchStore:
                 if local_folder(self._root) is None:
                     self._bring(point, folder)
                 if agreement.is_leader():
-                    moved.seal(self._root, point)
+                    seals.seal(self._root, point, **facts)
                     self._on_sealed(point.step)
         except BaseException as exc:
             exc.add_note(f"while saving the checkpoint {self._root.where(seals.step_folder(point))}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,8 @@ from prefect_tpu.infra.plan import RestorePoint
 from prefect_tpu.infra.storage import Storage, local_folder
 from prefect_tpu.infra.training import agreement, moved
 from prefect_tpu.infra.training.context import context
+from prefect_tpu.infra.training.fitting import Only
+from prefect_tpu.infra.training.store import sealed
 
 _STATE = "trainer_state.json"  # the Trainer's own
 _WORK = "trainer"  # beside the steps of an attempt: what it has not finished there goes when the attempt has ended
@@ -32,7 +34,7 @@ class TrainerStore:
         here = context()
         return (here.scratch if here is not None else Path.cwd()) / _WORK
 
-    def begin(self, step: int, state: Path, positions: list[Any] | None) -> None:
+    def begin(self, step: int, state: Path, positions: list[Any] | None, facts: Mapping[str, Any]) -> None:
         """Make the folder that the Trainer has written the checkpoint of a step, on all hosts together."""
         point = RestorePoint(attempt=self._attempt, step=step)
         agreement.meet("prefect_tpu written")  # each host has written its part
@@ -43,7 +45,7 @@ class TrainerStore:
         elif agreement.is_leader():
             shutil.move(state, root / seals.step_folder(point))
         if agreement.is_leader():
-            moved.seal(self._root, point)
+            seals.seal(self._root, point, **facts)
             self._on_sealed(step)
 
     def check(self) -> None:
@@ -58,10 +60,15 @@ class TrainerStore:
         if agreement.is_leader() or local_folder(self._root) is None:
             shutil.rmtree(self.work, ignore_errors=True)
 
-    def read(self, point: RestorePoint, state: Any, root: Storage | None = None) -> tuple[str, None]:
+    def sealed(self, point: RestorePoint, root: Storage | None = None) -> dict[str, Any]:
+        """What the seal of a whole checkpoint says. root: of another job's checkpoints."""
+        return sealed(root or self._root, point)
+
+    def read(
+        self, point: RestorePoint, state: Any, only: Only | None = None, root: Storage | None = None
+    ) -> tuple[str, None]:
         """The folder of a whole checkpoint, on this host, as long as the program runs."""
         root = root or self._root
-        moved.check_whole(root, point)
         folder = moved.kept(root, point)
         if not (folder / _STATE).exists():
             raise UsageError(

@@ -9,17 +9,22 @@ from typing import Any
 
 from prefect_tpu.infra.errors import Preempted, UsageError
 from prefect_tpu.infra.storage import Storage
-from prefect_tpu.infra.training import agreement, torch_peers
-from prefect_tpu.infra.training.checkpoints import Checkpoints, tell_saved
-from prefect_tpu.infra.training.preemption import Notice, OwnNotice
+from prefect_tpu.infra.training import agreement
+from prefect_tpu.infra.training.checkpoints import Unsaved
+from prefect_tpu.infra.training.over_torch import OverTorch
 from prefect_tpu.infra.training.report import report
 from prefect_tpu.infra.training.store import Keeper
-from prefect_tpu.infra.training.torch_notice import TorchNotice
 from prefect_tpu.infra.training.trainer_store import TrainerStore
 
 
 def transformers_trainer(
-    trainer: Any, *, every: float | None = None, directory: Path | str | None = None
+    trainer: Any,
+    *,
+    every: float | None = None,
+    steps: int | None = None,
+    keep: int | None = None,
+    directory: Path | str | None = None,
+    side: Any = None,
 ) -> TrainerBlock:
     """A block in which a transformers.Trainer trains: it is saved in time, before a preemption and at the end.
 
@@ -35,7 +40,7 @@ def transformers_trainer(
     Args:
         trainer: as the program made it, also of a class of its own.
         every: seconds between two saves; by default the job's, 10 minutes.
-        directory: where checkpoints lie outside a job; `checkpoints` by default. Inside one, the job decides.
+        steps, keep, directory, side: as of `prefect_tpu.checkpoints`.
 
     Raises:
         UsageError: the Trainer is told to load the best model at the end, or to save no more than the best, or the
@@ -55,7 +60,8 @@ def transformers_trainer(
                 " them, or cannot be resumed from: leave it out. The newest checkpoint of the job is its result, and"
                 " prefect_tpu.report() may tell which step was the best."
             )
-    return TrainerBlock(trainer, _OfTrainer(every=every, data=None, directory=directory))
+    inner = _OfTrainer(every=every, steps=steps, best=None, keep=keep, data=None, directory=directory, side=side)
+    return TrainerBlock(trainer, inner)
 
 
 class TrainerBlock:
@@ -83,36 +89,26 @@ class TrainerBlock:
         self._inner.__exit__(kind, exc, tb)
 
 
-class _OfTrainer(Checkpoints):
+class _OfTrainer(OverTorch):
     """Says when the Trainer shall save; its "state" is the folder into which the Trainer has."""
 
     _must_leave = False
 
-    def __enter__(self) -> Checkpoints:
-        agreement.speak_over(torch_peers)
-        return super().__enter__()
-
-    def _new_notice(self) -> Notice:
-        return TorchNotice() if agreement.peers() > 1 else OwnNotice()
-
     def _new_store(self, root: Storage, attempt: int) -> Keeper:
-        self.keeper = TrainerStore(root, attempt, tell_saved)
+        self.keeper = TrainerStore(root, attempt, self._sealed)
         return self.keeper
-
-    def _is_there(self, state: Any) -> bool:
-        return True
 
     def wants(self, step: int) -> bool:
         """Whether to save after this step, on all hosts: it is time, or a host must leave."""
         step = self._checked(step)
-        is_due = self._schedule.is_due()
-        self._must_leave = self._notice.has_come(self._schedule.calls)
+        is_due = self._cadence.is_due(step - 1, {})  # it counts steps from 0
+        self._must_leave = self._notice.has_come(self._cadence.calls)
         return is_due or self._must_leave
 
     def take(self, step: int, folder: Path) -> None:
         """The Trainer has written this step into a folder. Raises `Preempted` where a host must leave."""
         if step != self._written:
-            self._last = step, folder
+            self._last = Unsaved(step, folder, {})
             self._write()
         elif agreement.is_leader():  # its own strategy saved a step that we had
             shutil.rmtree(folder, ignore_errors=True)

@@ -121,7 +121,7 @@ class Forks:
         for child in psutil.Process(self.process.pid).children(recursive=True):
             child.kill()
         self.process.kill()
-        self.process.wait()
+        self.process.communicate()
 
 
 class ForkedSlice(Slice):

@@ -1,6 +1,4 @@
-"""Programs of PyTorch, Accelerate and Transformers on four hosts, one of which is killed and another preempted: the model
-is bit for bit what it would have been.
-"""
+"""Programs of PyTorch, Accelerate and Transformers on four hosts; one is killed, another preempted, and the model is bit for bit what it would have been."""
 
 from __future__ import annotations
 

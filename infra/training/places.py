@@ -1,0 +1,91 @@
+"""Where do a program's checkpoints lie, and with which one does it start? The job says so, or the leader for all."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from prefect_tpu.infra import layout, seals, start_points
+from prefect_tpu.infra.errors import UsageError
+from prefect_tpu.infra.plan import RestorePoint
+from prefect_tpu.infra.storage import Storage, local_folder, open_on_host, open_storage
+from prefect_tpu.infra.training import agreement
+from prefect_tpu.infra.training.context import Context
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """root: of all checkpoints, with a folder for each attempt. attempt: the number of this one's own folder.
+    start: where it goes on from; None where nothing was saved.
+    """
+
+    root: Storage
+    attempt: int
+    start: RestorePoint | None
+
+
+def absolute(directory: str) -> str:
+    """Of a folder, now: the program may go to another one before it opens this."""
+    return directory if "://" in directory else os.path.abspath(directory)
+
+
+def in_job(here: Context) -> Place:
+    """Of an attempt of a job, or of a region of a flow."""
+    plan = here.plan
+    if here.is_flow:
+        raise UsageError(
+            f"prefect_tpu.checkpoints() was called in the flow itself, which runs on the leader of {plan.hosts} hosts:"
+            " call it in a function that prefect_tpu.every_host(function)(...) runs on each of them."
+        )
+    if plan.hosts > 1 and agreement.peers() == 1:
+        raise UsageError(
+            f"Host {here.host} of job {plan.job!r} has not met the other {plan.hosts - 1}:"
+            " call prefect_tpu.join() at the start of the program."
+        )
+    if plan.region is not None:
+        return _new(open_on_host(plan.output).inside(layout.region_checkpoints(plan.region)))
+    root = open_on_host(plan.output).inside(layout.CHECKPOINTS)
+    if (folder := local_folder(root)) is not None:
+        (folder / str(plan.attempt)).mkdir(parents=True, exist_ok=True)
+    return Place(root=root, attempt=plan.attempt, start=plan.restore)
+
+
+def start_of(place: str) -> tuple[Storage, RestorePoint]:
+    """(folder of another job's checkpoints, which of them). The leader chooses for all."""
+    start = start_points.parse(place)
+    job = open_on_host(start.folder)
+    attempt, step = (start.point.attempt, start.point.step) if start.point is not None else (-1, -1)
+    if start.point is None and agreement.is_leader():
+        newest = start_points.newest(job)
+        attempt, step = (newest.point.attempt, newest.point.step) if newest and newest.point else (-1, -1)
+    attempt, step = agreement.from_leader((attempt, step))
+    if step < 0:
+        raise UsageError(
+            f"The job to start from, {place}, has no whole checkpoint: name another one, or start without start_from."
+        )
+    return start_points.checkpoints_of(job), RestorePoint(attempt=attempt, step=step)
+
+
+def outside(directory: str) -> Place:
+    """Of a program that runs in no job."""
+    return _new(open_storage(directory))
+
+
+def _new(root: Storage) -> Place:
+    """As in a job: a new folder for each run, so that none spoils what another wrote. So too for a flow's region."""
+    number, attempt, step = 0, -1, -1
+    if agreement.is_leader():
+        newest = seals.newest_whole(root)
+        attempt, step = (newest.attempt, newest.step) if newest is not None else (-1, -1)
+        number = _new_folder(root)
+    number, attempt, step = agreement.from_leader((number, attempt, step))
+    start = None if step < 0 else RestorePoint(attempt=attempt, step=step)
+    return Place(root=root, attempt=number, start=start)
+
+
+def _new_folder(root: Storage) -> int:
+    number = max((int(name) for name in root.children("") if name.isdecimal()), default=0)
+    while True:
+        number += 1
+        if root.put_if_absent(layout.claim(number), b"{}"):  # else another run began at the same moment
+            return number
