@@ -226,6 +226,15 @@ def prefect_tpu(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPa
     return run
 
 
+@pytest.fixture(scope="session")
+def frameworks() -> Path:
+    """The commands of the environment that has PyTorch and its like. A tier that cannot run is a failure."""
+    usual = Path(__file__).parents[1] / ".venv-frameworks"
+    found = Path(os.environ.get("PREFECT_TPU_FRAMEWORKS_VENV") or usual, "bin")
+    assert (found / "prefect-tpu").exists(), f"{found} is not there: `make setup-frameworks` makes it."
+    return found
+
+
 @pytest.fixture
 def machine(tmp_path: Path) -> Iterator[Machine]:
     """A machine of its own for one test; nothing runs on it afterwards."""

@@ -99,6 +99,8 @@ def _set_words(here: Context) -> None:
     address, _, port = here.plan.coordinator.rpartition(":")
     host, hosts = str(here.host), str(here.plan.hosts)
     said = {"MASTER_ADDR": address, "MASTER_PORT": port, "RANK": host, "WORLD_SIZE": hosts, "LOCAL_RANK": "0"}
+    if here.plan.platform == "cpu":
+        said["ACCELERATE_USE_CPU"] = "true"
     for name, value in said.items():
         os.environ.setdefault(name, value)
 

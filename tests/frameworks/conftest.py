@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,16 +11,6 @@ import pytest
 sys.path.append(str(Path(__file__).parent))  # tests are no package: these modules are for this folder
 
 from forked_hosts import ForkedSlice, Forks  # noqa: E402
-
-ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture(scope="session")
-def frameworks() -> Path:
-    """The environment's folder of commands. A tier that cannot run is a failure."""
-    found = Path(os.environ.get("PREFECT_TPU_FRAMEWORKS_VENV") or ROOT / ".venv-frameworks", "bin")
-    assert (found / "prefect-tpu").exists(), f"{found} is not there: `make setup-frameworks` makes it."
-    return found
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,6 @@
-"""Programs of PyTorch, Accelerate and Transformers on four hosts; one is killed, another preempted, and the model is bit for bit what it would have been."""
+"""PyTorch, Accelerate and Transformers on four hosts: one is killed, another preempted, and the model is bit for bit
+that of a run that met nothing.
+"""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from accelerate import Accelerator, skip_first_batches
+from accelerate import Accelerator, DistributedDataParallelKwargs, skip_first_batches
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, TensorDataset
@@ -50,7 +50,8 @@ def ddp(steps: int, pause: float = 0.0) -> dict[str, Any]:
     tpu.join("torch")
     host = tpu.info().host
     net = network()
-    model = DistributedDataParallel(net)
+    # Else it lays its gradients out anew after its first step, and what is summed in another order has other last bits.
+    model = DistributedDataParallel(net, find_unused_parameters=True)
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.05)
     rates = torch.optim.lr_scheduler.StepLR(optimizer, step_size=5, gamma=0.9)
     torch.manual_seed(host)  # each host drops others
@@ -72,11 +73,12 @@ def ddp(steps: int, pause: float = 0.0) -> dict[str, Any]:
 
 def accelerated(steps: int, pause: float = 0.0) -> dict[str, Any]:
     tpu.join("torch")
-    accelerator = Accelerator()
+    accelerator = Accelerator(kwargs_handlers=[DistributedDataParallelKwargs(find_unused_parameters=True)])
     net = network()
     rows = torch.randn(64, FEATURES, generator=torch.Generator().manual_seed(3))
     optimizer = torch.optim.SGD(net.parameters(), lr=0.05, momentum=0.9)
-    loader = DataLoader(TensorDataset(rows), batch_size=BATCH)
+    own = torch.Generator().manual_seed(5)  # else each pass begins by a number of the generator that dropout draws from
+    loader = DataLoader(TensorDataset(rows), batch_size=BATCH, generator=own)
     model, optimizer, loader = accelerator.prepare(net, optimizer, loader)
     torch.manual_seed(accelerator.process_index)
     with tpu.torch_checkpoints(model, optimizer) as checkpoints:
@@ -114,6 +116,7 @@ def trained(steps: int, pause: float = 0.0) -> dict[str, Any]:
     arguments = TrainingArguments(
         output_dir="out", max_steps=steps, per_device_train_batch_size=2, logging_steps=1, report_to=[],
         disable_tqdm=True, seed=5, learning_rate=0.01, dataloader_pin_memory=False, save_strategy="no",
+        ddp_find_unused_parameters=True,
     )  # fmt: skip
     trainer = Trainer(
         model=model,
