@@ -136,12 +136,19 @@ class ForkedSlice(Slice):
         asked = {
             "case": case,
             "keywords": kw,
-            "environment": env,
+            "environment": {**os.environ, **env},
             "folder": str(scratch),
             "log": str(scratch / "log"),
             "outcome": str(scratch / "outcome"),
         }
         hosts.processes.append(self._forks.fork(asked))  # type: ignore[arg-type]
+
+    def start_launched(self, case: str, environments: list[dict[str, str]]) -> Hosts:
+        """Outside a job, with these words for each process."""
+        hosts = self._new_hosts(len(environments))
+        for process, environment in enumerate(environments):
+            self._spawn(hosts, process, 1, environment, case, {})
+        return hosts
 
     def _new_hosts(self, count: int) -> ForkedHosts:
         made = super()._new_hosts(count)

@@ -127,3 +127,37 @@ def trained(steps: int, pause: float = 0.0) -> dict[str, Any]:
     with tpu.transformers_trainer(trainer) as checkpoint:
         ended = trainer.train(resume_from_checkpoint=checkpoint)
     return {"start": checkpoint and Path(checkpoint).name, "digest": digest(model), "steps": ended.global_step}
+
+
+def started_from(width: int = 8, only: str | None = None) -> dict[str, Any]:
+    """Restores, and says what came of it."""
+    tpu.join("torch")
+    net = network(width)
+    optimizer = torch.optim.AdamW(net.parameters(), lr=0.05)
+    before = digest(net[0])
+    rates = torch.optim.lr_scheduler.StepLR(optimizer, step_size=5, gamma=0.9)
+    with tpu.torch_checkpoints(net, optimizer, more={"rates": rates}, data=Draws(tpu.info().host)) as checkpoints:
+        start = checkpoints.restore(only)
+        restored = checkpoints.restored
+    steps = [state["step"].item() for state in optimizer.state.values()]
+    return {
+        "start": start,
+        "restored": restored and restored.step,
+        "first is as given": digest(net[0]) == before,
+        "digest": digest(net),
+        "steps": max(steps, default=0),
+    }
+
+
+def as_launched() -> dict[str, Any]:
+    """Outside a job, as torchrun or Kubeflow starts it; a second join is the first one."""
+    tpu.join("torch")
+    tpu.join("torch")
+    sizes = torch.tensor([1])
+    torch.distributed.all_reduce(sizes)
+    return {"rank": torch.distributed.get_rank(), "sum": int(sizes), "backend": torch.distributed.get_backend()}
+
+
+def alone_before_join() -> None:
+    with tpu.torch_checkpoints(network()):
+        raise AssertionError("it has not met the others")

@@ -1,4 +1,4 @@
-"""GRPO on sums: a policy learns to answer a + b by the rewards of its own answers. A Hydra program, with nothing of ours.
+"""GRPO on sums: a policy learns to answer a + b by the rewards of its own answers. A Hydra program, nothing of ours.
 
 `python run_training.py training.steps=20 'model.mesh_shape=[[1,1],[fsdp,tp]]'`; on slices as README.md beside it says.
 """

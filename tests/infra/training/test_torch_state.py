@@ -1,4 +1,4 @@
-"""What of a checkpoint fits a PyTorch program, which parts are taken, and which frameworks hosts meet over: no torch."""
+"""What of a checkpoint fits a PyTorch program, which parts are taken, and over what hosts meet: no torch."""
 
 from __future__ import annotations
 
