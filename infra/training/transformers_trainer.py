@@ -77,6 +77,7 @@ class TrainerBlock:
             folder, step = self._inner.restore(state)
             if folder is not None and step == 0:
                 _start_with(self._trainer.model, folder)
+            _allow_numbered_cpus()
             self._callback = _callback(self._inner)
             self._trainer.add_callback(self._callback)
         except BaseException as exc:
@@ -155,6 +156,19 @@ def _callback(inner: _OfTrainer) -> Any:
                 args.output_dir, self.own = self.own, None
 
     return Saving()
+
+
+def _allow_numbered_cpus() -> None:
+    """A Trainer on several hosts without GPUs reads its optimizer onto `cpu:0`, a place that PyTorch does not know."""
+    import torch
+
+    if torch.cuda.is_available():
+        return
+
+    def as_it_is(storage: Any, location: str) -> Any:
+        return storage if location.startswith("cpu:") else None
+
+    torch.serialization.register_package(100, lambda _: None, as_it_is)
 
 
 def _start_with(model: Any, folder: str) -> None:
