@@ -50,7 +50,7 @@ def test_another_job_s_model_is_taken_whole_or_in_part(
     (value,) = slice_.start(slice_.plan(1, start_from=str(other.output)), "started_from").values()
     assert (value["start"], value["restored"], value["digest"]) == (0, STEPS - 1, whole["digest"])
     plan = slice_.plan(1, start_from=str(other.output))
-    (part,) = slice_.start(plan, "started_from", only="3").values()
+    (part,) = slice_.start(plan, "started_from", part="3").values()
     assert part["first is as given"] and part["digest"] != whole["digest"] and part["steps"] == 0
 
 

@@ -16,7 +16,7 @@ from prefect_tpu.infra.host.lost_peer import is_sign
 
 pytestmark = pytest.mark.frameworks
 
-HOSTS, STEPS = 4, 24
+HOSTS, STEPS = 4, 16
 PAUSE = 0.15  # seconds a step: time to strike in between
 CASES = ("ddp", "accelerated", "trained")
 

@@ -129,7 +129,7 @@ def trained(steps: int, pause: float = 0.0) -> dict[str, Any]:
     return {"start": checkpoint and Path(checkpoint).name, "digest": digest(model), "steps": ended.global_step}
 
 
-def started_from(width: int = 8, only: str | None = None) -> dict[str, Any]:
+def started_from(width: int = 8, part: str | None = None) -> dict[str, Any]:
     """Restores, and says what came of it."""
     tpu.join("torch")
     net = network(width)
@@ -137,7 +137,7 @@ def started_from(width: int = 8, only: str | None = None) -> dict[str, Any]:
     before = digest(net[0])
     rates = torch.optim.lr_scheduler.StepLR(optimizer, step_size=5, gamma=0.9)
     with tpu.torch_checkpoints(net, optimizer, more={"rates": rates}, data=Draws(tpu.info().host)) as checkpoints:
-        start = checkpoints.restore(only)
+        start = checkpoints.restore(part)
         restored = checkpoints.restored
     steps = [state["step"].item() for state in optimizer.state.values()]
     return {
