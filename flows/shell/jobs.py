@@ -1,4 +1,4 @@
-"""The commands for jobs that are there: `list`, `status`, `logs`, `attach`, `stop`, `reap`."""
+"""The commands for jobs that are there: `list`, `status`, `logs`, `checkpoints`, `attach`, `stop`, `reap`."""
 
 from __future__ import annotations
 
@@ -65,6 +65,13 @@ def logs(
 
     wanted = Wanted(hosts=None if every else tuple(host or (0,)), attempt=attempt, follow=follow, tail=tail)
     print_lines(name, output, wanted, as_json=as_json)
+
+
+def checkpoints(name: Name, output: Output = None, as_json: AsJson = False) -> None:
+    """List a job's whole checkpoints, the newest first: metrics, and the place that --start-from takes."""
+    from prefect_tpu.flows.shell.checkpoint_table import show
+
+    show(name, output, as_json=as_json)
 
 
 def attach(name: Name, output: Output = None, timeout: Timeout = None, as_json: AsJson = False) -> None:

@@ -7,13 +7,16 @@ writes the list of its files with their sizes and check sums.
 from __future__ import annotations
 
 import logging
+from dataclasses import asdict, dataclass
 from functools import partial
+from typing import Any
 
 from prefect_tpu.infra import layout, retention, seals
 from prefect_tpu.infra.plan import HostPlan, RestorePoint
 from prefect_tpu.infra.storage import Storage
 
 log = logging.getLogger(__name__)
+_SAID = ("side", "metrics", "mesh", "devices", "hosts", "versions")  # what a seal says for people
 KEPT = retention.KEPT  # of the newest, where the program does not say
 
 
@@ -56,6 +59,40 @@ def newest_whole(storage: Storage, *, below: int) -> RestorePoint | None:
             return point
         log.warning("The checkpoint %s is passed over. %s", storage.where(_folder(point)), flaw)
     return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """A whole checkpoint and what its seal says of it.
+
+    place: its path or URL, as `start_from` takes it.
+    bytes: of all its files.
+    said: the rest of the seal: `side`, `metrics`, `mesh`, `devices`, `hosts`, `versions`, as far as they were said.
+    """
+
+    point: RestorePoint
+    place: str
+    bytes: int
+    said: dict[str, Any]
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """That its step was saved with."""
+        return retention.metrics_of(self.said)
+
+    def to_json(self) -> dict[str, Any]:
+        return {**self.said, **asdict(self.point), "place": self.place, "bytes": self.bytes}
+
+
+def told(storage: Storage) -> list[Told]:
+    """The checkpoints of a job that are whole by a look, newest first."""
+    root, found = storage.inside(layout.CHECKPOINTS), []
+    for point in seals.newest_first(root):
+        if (sealed := seals.said(root, point)) is not None:
+            said = {name: sealed[name] for name in _SAID if name in sealed}
+            size = sum(sealed["files"].values())
+            found.append(Told(point=point, place=storage.where(_folder(point)), bytes=size, said=said))
+    return found
 
 
 def is_whole(storage: Storage, point: RestorePoint) -> bool:

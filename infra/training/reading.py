@@ -54,7 +54,7 @@ def read(where: str, point: RestorePoint, state: Any, only: Only | None, *, with
 def _stored(where: str) -> Any:
     """The tree that was stored, with a description in place of each leaf."""
     import orbax.checkpoint as ocp
-    from etils import epath
+    from etils import epath  # type: ignore[import-untyped]
 
     # Of the handler itself: a checkpointer warns of a file that parts of a checkpoint do not have.
     return ocp.PyTreeCheckpointHandler().metadata(epath.Path(where) / STATE).tree

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from prefect_tpu.infra import layout, seals
+from prefect_tpu.infra import layout, retention, seals
 from prefect_tpu.infra.contract import write_json
 from prefect_tpu.infra.job import Program
 from prefect_tpu.infra.launcher.checkpoints import (
@@ -111,6 +111,16 @@ def test_old_ones_go_with_their_seals(storage: LocalStorage) -> None:
     assert not folder(storage, at(1, 2)).exists()
     assert all(is_whole(storage, point) for point in sealed(storage))
     assert prune(storage, in_use=points[0]) == []
+
+
+def test_what_the_program_wants_to_keep_stays(storage: LocalStorage) -> None:
+    """The seals say it: how many of the newest, and which are the best."""
+    rule = retention.Rule(newest=1, best=retention.Best(metric="loss", mode="min", count=1))
+    for step, loss in enumerate((0.9, 0.1, 0.5, 0.3)):
+        write(storage, 1, step, seal=False)
+        seals.seal(storage.inside(layout.CHECKPOINTS), at(1, step), **retention.facts(rule, {"loss": loss}))
+    assert prune(storage, in_use=None) == [at(1, 2), at(1, 0)]
+    assert sealed(storage) == [at(1, 3), at(1, 1)]
 
 
 def test_nothing_goes_while_nothing_is_whole_and_one_being_written_is_left_alone(storage: LocalStorage) -> None:
