@@ -35,7 +35,9 @@ def join() -> None:
         _take_its_share(here.plan)
     on_tpus = torch_on_tpus.is_wanted(here)
     over = torch_on_tpus.begin() if on_tpus else {"backend": _backend()}
-    if here is None or _TORCHRUN in os.environ:
+    if "init_method" in over:
+        _begin(over, "this program")
+    elif here is None or _TORCHRUN in os.environ:
         _begin({**_as_launched(), **over}, "this program")
     else:
         _meet(here)

@@ -26,13 +26,15 @@ def is_wanted(here: Context | None) -> bool:
 
 
 def begin() -> dict[str, Any]:
-    """Of the process group: what it is made over; all chips of the host are this process's from now on.
+    """What the process group is made with, whole or but for who is in it.
+
+    Where this process is its host's only one, all chips of the host are its own from now on.
 
     Raises `UsageError` where torch_xla is not installed.
     """
     runtime = _runtime()
     if runtime.local_process_count() > 1:
-        return {"backend": "xla", "init_method": "xla://", "store": None, "rank": -1, "world_size": -1}
+        return {"backend": "xla", "init_method": "xla://"}
     if not runtime.is_spmd():
         runtime.use_spmd()
     return {"backend": "gloo"}
