@@ -13,6 +13,7 @@ COMPILER_VENV := .venv-compiler
 POD_VENV := .venv-pod
 FLOW_VENV := .venv-pod-flow
 NEIGHBOUR_VENV := .venv-neighbour
+FRAMEWORKS_VENV := .venv-frameworks
 BIN := $(VENV)/bin
 PYTHON = $(shell .ci/find-python)
 
@@ -25,6 +26,8 @@ POD_NEEDS := jax>=0.10 orbax-checkpoint>=0.12 gcsfs
 FLOW_NEEDS := prefect>=3.8.1 gcsfs
 # Prefect's own worker for Kubernetes, which shares a cluster with ours in the tests.
 NEIGHBOUR_NEEDS := prefect-kubernetes>=0.8
+# What programs of the frameworks tier import, beside ours; PyTorch alone fetches 3 GB.
+FRAMEWORKS_NEEDS := torch>=2.10 transformers>=5 accelerate>=1.10 datasets>=4 grain hydra-core>=1.3 google-tunix>=0.1.7
 # Programs that a machine may lack, by the names that they and their packages have in Debian.
 MACHINE_NEEDS := chromium buildah docker-registry
 
@@ -33,9 +36,10 @@ STAMP := $(VENV)/.ready-$(shell { cat pyproject.toml; pwd; } | cksum | cut -d ' 
 COMPILER_STAMP := $(COMPILER_VENV)/.ready-$(shell pwd | cksum | cut -d ' ' -f 1)
 FLOW_STAMP := $(FLOW_VENV)/.ready-$(shell { echo '$(FLOW_NEEDS)'; pwd; } | cksum | cut -d ' ' -f 1)
 NEIGHBOUR_STAMP := $(NEIGHBOUR_VENV)/.ready-$(shell { echo '$(NEIGHBOUR_NEEDS)'; pwd; } | cksum | cut -d ' ' -f 1)
+FRAMEWORKS_STAMP := $(FRAMEWORKS_VENV)/.ready-$(shell { echo '$(FRAMEWORKS_NEEDS)'; cat pyproject.toml; pwd; } | cksum | cut -d ' ' -f 1)
 POD_STAMP := $(POD_VENV)/.ready-$(shell { echo '$(POD_NEEDS)'; pwd; } | cksum | cut -d ' ' -f 1)
 
-.PHONY: help setup setup-compiler setup-pod demo demo-gke check test test-default test-slices test-drills test-prefect test-long test-compiler test-machine control-plane test-cluster test-work-pool test-kills cluster failures bench bench-scale docs
+.PHONY: help setup setup-compiler setup-pod setup-frameworks demo demo-gke check test test-default test-slices test-drills test-prefect test-long test-compiler test-frameworks test-machine control-plane test-cluster test-work-pool test-kills cluster failures bench bench-scale docs
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 24
@@ -44,6 +48,8 @@ setup: $(STAMP) ## a virtual environment with everything, in .venv
 setup-compiler: $(COMPILER_STAMP) ## Google's TPU compiler (700 MB), in .venv-compiler
 
 setup-pod: $(POD_STAMP) $(FLOW_STAMP) ## the Python environments of the cluster tiers' pods, in .venv-pod and .venv-pod-flow
+
+setup-frameworks: $(FRAMEWORKS_STAMP) ## PyTorch, Transformers, Accelerate, Hydra and tunix (5 GB), in .venv-frameworks
 
 demo: $(STAMP) ## the main job: real data on a local v6e-16, through a preemption and a lost host
 	$(BIN)/python docs/examples/demo.py
@@ -60,7 +66,7 @@ check: $(STAMP) ## style, types, arrows; what the pre-commit hook runs
 	$(BIN)/pytest -q -m house_slow
 
 test: $(STAMP) $(POD_STAMP) ## the default tier, then slices and prefect
-	$(BIN)/pytest -q $(SIDE_BY_SIDE) -m "not compiler and not cluster and not work_pool and not machine and not house_slow and not long"
+	$(BIN)/pytest -q $(SIDE_BY_SIDE) -m "not frameworks and not compiler and not cluster and not work_pool and not machine and not house_slow and not long"
 
 test-default: $(STAMP) ## the default tier alone: seconds, no network
 	$(BIN)/pytest -q $(SIDE_BY_SIDE)
@@ -80,6 +86,9 @@ test-long: $(STAMP) $(POD_STAMP) control-plane ## of prefect and cluster, what g
 
 test-compiler: $(STAMP) $(COMPILER_STAMP) ## every accelerator name, asked of Google's TPU compiler
 	PREFECT_TPU_COMPILER_PYTHON=$(CURDIR)/$(COMPILER_VENV)/bin/python $(BIN)/pytest -q -m compiler
+
+test-frameworks: $(STAMP) $(FRAMEWORKS_STAMP) ## programs of PyTorch, Transformers, Accelerate, Hydra and tunix on local slices
+	PREFECT_TPU_FRAMEWORKS_VENV=$(CURDIR)/$(FRAMEWORKS_VENV) $(BIN)/pytest -q -m frameworks
 
 test-machine: $(STAMP) ## programs of this machine: Chromium, buildah, a registry; root's Debian gets those that it lacks
 	@.ci/install-programs $(MACHINE_NEEDS)
@@ -152,3 +161,6 @@ $(FLOW_STAMP):
 
 $(NEIGHBOUR_STAMP):
 	$(call packages,$(NEIGHBOUR_VENV),$(NEIGHBOUR_NEEDS))
+
+$(FRAMEWORKS_STAMP):
+	$(call packages,$(FRAMEWORKS_VENV),--editable . $(FRAMEWORKS_NEEDS))

@@ -56,6 +56,14 @@ def wrong_gpu_count(name: str, model: str, names: Iterable[str]) -> UsageError:
     return UsageError(f"Accelerator {name!r} is not one machine: {model} comes as {_listed(names)}.")
 
 
+def part_of_a_gpu(name: str) -> UsageError:
+    return UsageError(
+        f"Accelerator {name!r} is a MIG partition: programs train on whole GPUs, since NCCL joins no partitions of one."
+        " Give the GPU's name, such as 'a100' or 'h100x8'; several small jobs share a machine's GPUs by"
+        " PREFECT_TPU_LOCAL_SLICES."
+    )
+
+
 def no_size(name: str, generation: Generation, examples: Iterable[str]) -> UsageError:
     shape = f"{generation.name}-{written(topologies(generation)[1])}"
     return UsageError(

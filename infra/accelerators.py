@@ -87,6 +87,9 @@ class _Asked:
     dialect: str
 
 
+_MIG = re.compile(r"\bmig\b|\d+g\.\d+gb", re.IGNORECASE)  # as NVIDIA names partitions of a GPU
+
+
 def resolve(name: str, dialect: str = "google", machine_type: str | None = None) -> Slice:
     """The slice behind an accelerator string.
 
@@ -100,6 +103,8 @@ def resolve(name: str, dialect: str = "google", machine_type: str | None = None)
     """
     if dialect not in DIALECTS:
         raise errors.unknown_dialect(dialect, DIALECTS)
+    if _MIG.search(name):
+        raise errors.part_of_a_gpu(name)
     asked = _take_apart(name, dialect, machine_type)
     found = _find(asked)
     if asked.platform and asked.platform != found.platform:

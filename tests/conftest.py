@@ -44,6 +44,7 @@ _KEPT_FOR_TESTS = (
     "PREFECT_TPU_POD_VENV",
     "PREFECT_TPU_FLOW_VENV",
     "PREFECT_TPU_NEIGHBOUR_VENV",
+    "PREFECT_TPU_FRAMEWORKS_VENV",
 )
 for _name in [name for name in os.environ if name.startswith("PREFECT_") and name not in _KEPT_FOR_TESTS]:
     del os.environ[_name]
@@ -223,6 +224,15 @@ def prefect_tpu(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPa
         return Ended(int(left.value.code or 0), written.out, written.err)
 
     return run
+
+
+@pytest.fixture(scope="session")
+def frameworks() -> Path:
+    """The commands of the environment that has PyTorch and its like. A tier that cannot run is a failure."""
+    usual = Path(__file__).parents[1] / ".venv-frameworks"
+    found = Path(os.environ.get("PREFECT_TPU_FRAMEWORKS_VENV") or usual, "bin")
+    assert (found / "prefect-tpu").exists(), f"{found} is not there: `make setup-frameworks` makes it."
+    return found
 
 
 @pytest.fixture

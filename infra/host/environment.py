@@ -114,6 +114,7 @@ def _devices(plan: HostPlan, inherited: Mapping[str, str]) -> dict[str, str]:
         return {
             "JAX_PLATFORMS": "cpu",
             "CUDA_VISIBLE_DEVICES": "",  # no other framework takes a GPU that another job may have
+            "ACCELERATE_USE_CPU": "true",  # else each host of an Accelerate program trains for itself
             "JAX_NUM_CPU_DEVICES": devices,
             "TPU_SKIP_MDS_QUERY": "1",
             "NPROC": str(max(CPU_THREADS, 8 * plan.devices_per_host)),

@@ -39,6 +39,8 @@ _HOME = {
     "mesh": "prefect_tpu.infra.training.mesh",
     "shard": "prefect_tpu.infra.training.shard",
     "checkpoints": "prefect_tpu.infra.training.checkpoints",
+    "torch_checkpoints": "prefect_tpu.infra.training.torch_checkpoints",
+    "transformers_trainer": "prefect_tpu.infra.training.transformers_trainer",
     "report": "prefect_tpu.infra.training.report",
     "info": "prefect_tpu.infra.training.info",
     # what can go wrong
@@ -93,6 +95,8 @@ if TYPE_CHECKING:  # the same table for type checkers and editors; a house test 
     from prefect_tpu.infra.training.mesh import mesh as mesh
     from prefect_tpu.infra.training.report import report as report
     from prefect_tpu.infra.training.shard import shard as shard
+    from prefect_tpu.infra.training.torch_checkpoints import torch_checkpoints as torch_checkpoints
+    from prefect_tpu.infra.training.transformers_trainer import transformers_trainer as transformers_trainer
 
 
 def __getattr__(name: str) -> object:

@@ -3,16 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
+
+from prefect_tpu.infra.training import jax_peers
 
 # Each of these is a collective: every host calls it, in the same order, and a
 # lost peer makes it raise.
 
 
+class Peers(Protocol):
+    """What a framework must be able to do for the hosts; asked only where there are several, but for `place`."""
+
+    def place(self) -> tuple[int, int]: ...
+
+    def from_leader(self, values: Sequence[int], /) -> tuple[int, ...]: ...
+
+    def from_all(self, text: str, /) -> list[str]: ...
+
+    def meet(self, place: str, /) -> None: ...
+
+
+_peers: Peers = jax_peers
+
+
+def speak_over(peers: Peers) -> None:
+    """From now on the hosts speak to each other over this framework instead of JAX."""
+    global _peers
+    _peers = peers
+
+
 def place() -> tuple[int, int]:
     """(this process's number, how many there are)"""
-    import jax
-
-    return jax.process_index(), jax.process_count()
+    return _peers.place()
 
 
 def peers() -> int:
@@ -26,34 +48,15 @@ def is_leader() -> bool:
 
 def from_leader(values: Sequence[int]) -> tuple[int, ...]:
     """The leader's numbers, on every host."""
-    if peers() == 1:
-        return tuple(values)
-    import numpy as np
-    from jax.experimental import multihost_utils
-
-    agreed = multihost_utils.broadcast_one_to_all(np.asarray(values, np.int32))
-    return tuple(int(value) for value in agreed)
+    return tuple(values) if peers() == 1 else _peers.from_leader(values)
 
 
 def from_all(text: str) -> list[str]:
     """Every host's text, by host."""
-    if peers() == 1:
-        return [text]
-    import numpy as np
-    from jax.experimental import multihost_utils
-
-    raw = np.frombuffer(text.encode(), np.uint8)
-    sizes = multihost_utils.process_allgather(np.asarray([raw.size], np.int32)).reshape(-1)
-    padded = np.zeros(int(sizes.max()), np.uint8)
-    padded[: raw.size] = raw
-    rows = multihost_utils.process_allgather(padded)
-    return [bytes(row[:size]).decode() for row, size in zip(np.asarray(rows, np.uint8), sizes, strict=True)]
+    return [text] if peers() == 1 else _peers.from_all(text)
 
 
 def meet(place: str) -> None:
     """Go on only when every host is here."""
-    if peers() == 1:
-        return
-    from jax.experimental import multihost_utils
-
-    multihost_utils.sync_global_devices(place)
+    if peers() > 1:
+        _peers.meet(place)

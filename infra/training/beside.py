@@ -29,7 +29,7 @@ class Restored:
     metrics: what `save` was given with the step.
     mesh: the state's axes with their sizes; empty where it lay on no mesh.
     devices, hosts: how many there were, over all slices.
-    versions: of `python`, `jax`, `orbax` and `prefect_tpu`.
+    versions: of `python`, `prefect_tpu` and what wrote it: `jax` and `orbax`, or `torch`.
     """
 
     step: int
@@ -42,25 +42,32 @@ class Restored:
     versions: dict[str, str]
 
 
-def facts(state: Any, *, side: Any, rule: Rule | None, metrics: Mapping[str, float], is_partly: bool) -> dict[str, Any]:
-    """All that a seal says of a state besides its files.
-
-    is_partly: whether the run that saves it restored a part only.
-    """
+def on_jax(state: Any) -> dict[str, Any]:
+    """On what JAX holds a state, and what writes it."""
     import jax
     import orbax.checkpoint as ocp  # type: ignore[import-untyped]
 
+    versions = {"jax": jax.__version__, "orbax": ocp.__version__}
+    return {"devices": jax.device_count(), "mesh": leaves.mesh_of(state), "versions": versions}
+
+
+def facts(
+    on: Mapping[str, Any], *, side: Any, rule: Rule | None, metrics: Mapping[str, float], is_partly: bool
+) -> dict[str, Any]:
+    """All that a seal says of a state besides its files.
+
+    on: the devices and the mesh that hold it, and the versions of what writes it.
+    is_partly: whether the run that saves it restored a part only.
+    """
     versions = {
         "python": platform.python_version(),
-        "jax": jax.__version__,
-        "orbax": ocp.__version__,
+        **on["versions"],
         # Nothing of ours imports the public face, but whoever runs this has.
         "prefect_tpu": getattr(sys.modules["prefect_tpu"], "__version__", ""),
     }
     return {
-        "devices": jax.device_count(),
+        **on,
         "hosts": agreement.peers(),
-        "mesh": leaves.mesh_of(state),
         "versions": versions,
         **said(side),
         **retention.facts(rule, metrics),
@@ -97,7 +104,7 @@ def numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
 def number(name: str, value: Any) -> float:
     """A metric as a number; waits for it."""
     try:
-        return float(value)
+        return float(value.detach() if hasattr(value, "detach") else value)  # a torch loss is part of a graph
     except (TypeError, ValueError) as exc:
         raise UsageError(
             f"save(): the metric {name!r} is no number but a {type(value).__name__}: give one number each."

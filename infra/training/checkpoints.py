@@ -15,6 +15,7 @@ from prefect_tpu.infra import retention
 from prefect_tpu.infra.contract import Event
 from prefect_tpu.infra.errors import PlatformError, Preempted, UsageError
 from prefect_tpu.infra.plan import RestorePoint
+from prefect_tpu.infra.storage import Storage
 from prefect_tpu.infra.training import agreement, beside, cadence, data_position, leaves, places
 from prefect_tpu.infra.training.beside import Restored
 from prefect_tpu.infra.training.context import context
@@ -23,7 +24,7 @@ from prefect_tpu.infra.training.fitting import Only
 from prefect_tpu.infra.training.preemption import AgreedNotice, Notice, OwnNotice
 from prefect_tpu.infra.training.progress import progress
 from prefect_tpu.infra.training.report import reports
-from prefect_tpu.infra.training.store import Store
+from prefect_tpu.infra.training.store import Keeper, Store
 
 EVERY = 600.0  # seconds between two saves outside a job
 DIRECTORY = "checkpoints"  # where they lie outside a job
@@ -59,7 +60,7 @@ def checkpoints(
     return Checkpoints(every=every, steps=steps, best=best, keep=keep, data=data, directory=directory, side=side)
 
 
-class _Unsaved(NamedTuple):
+class Unsaved(NamedTuple):
     step: int
     state: Any
     metrics: Mapping[str, Any]
@@ -88,7 +89,7 @@ class Checkpoints:
         self._rule = cadence.rule(best, keep)
         beside.said(side)
         self._directory = places.absolute(os.fspath(directory or DIRECTORY))
-        self._last: _Unsaved | None = None  # the newest state that is not saved
+        self._last: Unsaved | None = None  # the newest state that is not saved
         self._seen: int | None = None
         self._written: int | None = None
         self._saves = 0
@@ -96,7 +97,7 @@ class Checkpoints:
         self.restored: Restored | None = None
 
     def __enter__(self) -> Checkpoints:
-        self._notice: Notice = AgreedNotice() if agreement.peers() > 1 else OwnNotice()
+        self._notice = self._new_notice()
         self._notice.begin()  # first: a notice that comes while Orbax is loaded must be heard too
         try:
             self._open()
@@ -105,13 +106,27 @@ class Checkpoints:
             raise
         return self
 
+    # What another framework does in its own way.
+
+    def _new_notice(self) -> Notice:
+        return AgreedNotice() if agreement.peers() > 1 else OwnNotice()
+
+    def _new_store(self, root: Storage, attempt: int) -> Keeper:
+        return Store(root, attempt, self._sealed)
+
+    def _is_there(self, state: Any) -> bool:
+        return leaves.are_there(state)
+
+    def _saved_on(self, state: Any) -> dict[str, Any]:
+        return beside.on_jax(state)
+
     def _open(self) -> None:
         here = context()
         self._place = places.in_job(here) if here is not None else places.outside(self._directory)
         self._prunes = here is None and self._rule is not None  # in a job, the launcher does
         if self._prunes and agreement.is_leader():
             self._prune()  # what an earlier run was killed at
-        self._store = Store(self._place.root, self._place.attempt, self._sealed)
+        self._store = self._new_store(self._place.root, self._place.attempt)
         every = self._every or (here.plan.checkpoint_every if here is not None else EVERY)
         self._cadence = cadence.agreed(self._place.root, every, self._steps, self._rule)
 
@@ -181,7 +196,7 @@ class Checkpoints:
         """
         self._store.check()
         step = self._checked(step)
-        self._last = _Unsaved(step, state, metrics) if step != self._written else None
+        self._last = Unsaved(step, state, metrics) if step != self._written else None
         is_due = self._cadence.is_due(step, metrics)
         must_leave = self._notice.has_come(self._cadence.calls)
         if is_due or must_leave:
@@ -203,7 +218,7 @@ class Checkpoints:
     def _end(self) -> None:
         """The usual end: the last step is saved, and no host goes on before it is."""
         reports().flush()
-        if self._last is not None and not leaves.are_there(self._last.state):
+        if self._last is not None and not self._is_there(self._last.state):
             logger.warning("Step %s is not saved: its state was donated to a later computation.", self._last.step)
             self._last = None
         if self._seen is not None and agreement.is_leader() and not self._cadence.best.was_asked:
@@ -225,7 +240,9 @@ class Checkpoints:
         (step, state, given), self._last = self._last, None
         positions = None if self._data is None else data_position.positions(self._data)
         metrics = beside.numbers(given)
-        facts = beside.facts(state, side=self._side, rule=self._rule, metrics=metrics, is_partly=self._is_partly)
+        facts = beside.facts(
+            self._saved_on(state), side=self._side, rule=self._rule, metrics=metrics, is_partly=self._is_partly
+        )
         self._store.begin(step, state, positions, facts)
         self._cadence.saved(metrics)
         self._written = step

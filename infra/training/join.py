@@ -8,7 +8,7 @@ from prefect_tpu.infra import addresses, layout
 from prefect_tpu.infra.contract import Event
 from prefect_tpu.infra.errors import CouldNotJoin, UsageError, WrongSlice
 from prefect_tpu.infra.plan import HostPlan
-from prefect_tpu.infra.training import agreement, meeting, pathways
+from prefect_tpu.infra.training import agreement, by_framework, meeting, pathways
 from prefect_tpu.infra.training.context import Context, context
 from prefect_tpu.infra.training.progress import progress
 
@@ -21,25 +21,31 @@ _JAX_BACKENDS = {"cpu": "cpu", "cuda": "gpu", "tpu": "tpu"}
 _joined: Context | None = None
 
 
-def join() -> None:
+def join(framework: str = "jax") -> None:
     """Meet the other hosts of the slice and check what is there; outside a job there is nothing to do.
 
     Call it first in the program, before anything else uses JAX. Calling it again does nothing.
 
+    Args:
+        framework: "jax", or "torch": that makes PyTorch's process group, over NCCL where hosts have GPUs, else gloo,
+            and a group of one outside a job; JAX is not loaded then.
+
     Raises:
         CouldNotJoin: the hosts did not find each other in time.
         WrongSlice: other devices or hosts were found than the plan promised.
-        UsageError: JAX was used before.
+        UsageError: JAX was used before, or no host can meet over such a framework.
     """
     global _joined
     here = context()
-    if here is None or here is _joined:
-        return
-    if here.is_flow:
+    if here is not None and here.is_flow:
         raise UsageError(
             f"prefect_tpu.join() was called in the flow itself, which runs on the leader of {here.plan.hosts} hosts:"
             " call it in a function that prefect_tpu.every_host(function)(...) runs on each of them."
         )
+    if framework != "jax":
+        return by_framework.join(framework)
+    if here is None or here is _joined:
+        return
     if here.plan.hosts > 1:
         _initialize(here)
     if here.plan.platform == pathways.PLATFORM:

@@ -40,7 +40,7 @@ def in_job(here: Context) -> Place:
     if plan.hosts > 1 and agreement.peers() == 1:
         raise UsageError(
             f"Host {here.host} of job {plan.job!r} has not met the other {plan.hosts - 1}:"
-            " call prefect_tpu.join() at the start of the program."
+            " call prefect_tpu.join() at the start of the program, join('torch') in one of PyTorch."
         )
     if plan.region is not None:
         return _new(open_on_host(plan.output).inside(layout.region_checkpoints(plan.region)))

@@ -122,7 +122,7 @@ def _whole(step: Any) -> int:
 
 def _number(name: str, value: Any) -> float:
     try:
-        return float(value)
+        return float(value.detach() if hasattr(value, "detach") else value)  # a torch loss is part of a graph
     except (TypeError, ValueError) as exc:
         raise UsageError(f"Metric {name!r} is no number but a {type(value).__name__}: report one number each.") from exc
 

@@ -13,7 +13,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 from prefect_tpu.infra import seals
 from prefect_tpu.infra.errors import PlatformError, StorageAway, UsageError
@@ -25,6 +25,28 @@ from prefect_tpu.infra.training.fitting import Only
 
 _OS_ERROR = re.compile(r"\[os_error_code='(\d+)'\]")  # TensorStore says so in the text of a ValueError, nowhere else
 PATIENCE = 2.0  # seconds for a save under way when this host fails: its peers may be dead
+
+
+class Keeper(Protocol):
+    """What writes and reads the checkpoints of one attempt, in the way of its framework."""
+
+    def begin(self, step: int, state: Any, positions: list[Any] | None, facts: Mapping[str, Any]) -> None:
+        """Take the state as it is now, then write it, also in the background. Waits for the save before."""
+        ...
+
+    def check(self) -> None: ...
+
+    def settle(self) -> None: ...
+
+    def abandon(self) -> None: ...
+
+    def close(self) -> None: ...
+
+    def sealed(self, point: RestorePoint, root: Storage | None = None) -> dict[str, Any]: ...
+
+    def read(
+        self, point: RestorePoint, state: Any, only: Only | None = None, root: Storage | None = None
+    ) -> tuple[Any, list[Any] | None]: ...
 
 
 class Store:
@@ -82,14 +104,7 @@ class Store:
 
     def sealed(self, point: RestorePoint, root: Storage | None = None) -> dict[str, Any]:
         """What the seal of a whole checkpoint says. root: of another job's checkpoints."""
-        root = root or self._root
-        said = seals.said(root, point)
-        if said is None:
-            raise PlatformError(
-                f"Checkpoint {root.where(seals.step_folder(point))} is not whole: its seal or a file of it is missing."
-                " Start again from an older one, or bring its files back."
-            )
-        return said
+        return sealed(root or self._root, point)
 
     def read(
         self, point: RestorePoint, state: Any, only: Only | None = None, root: Storage | None = None
@@ -153,6 +168,17 @@ class Store:
     def _seal(self, point: RestorePoint, facts: Mapping[str, Any]) -> None:
         seals.seal(self._root, point, **facts)
         self._on_sealed(point.step)
+
+
+def sealed(root: Storage, point: RestorePoint) -> dict[str, Any]:
+    """What the seal of a whole checkpoint says. Raises `PlatformError` for one that is not whole."""
+    said = seals.said(root, point)
+    if said is None:
+        raise PlatformError(
+            f"Checkpoint {root.where(seals.step_folder(point))} is not whole: its seal or a file of it is missing."
+            " Start again from an older one, or bring its files back."
+        )
+    return said
 
 
 def _error(why: Refused) -> type[PlatformError]:

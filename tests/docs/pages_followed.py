@@ -11,7 +11,8 @@ EXECUTED = [page for page in PAGES if any(block.is_executed for block in blocks(
 NEED_CLUSTER = [page for page in EXECUTED if any(block.needs_cluster for block in blocks(page))]  # tests/cluster does
 NEED_GOOGLE = [page for page in EXECUTED if any(block.needs_google for block in blocks(page))]
 NEED_SERVER = [page for page in EXECUTED if any(block.needs_server for block in blocks(page))]
-ELSEWHERE = NEED_SERVER + NEED_CLUSTER + NEED_GOOGLE
+NEED_FRAMEWORKS = [page for page in EXECUTED if any(block.needs_frameworks for block in blocks(page))]
+ELSEWHERE = NEED_SERVER + NEED_CLUSTER + NEED_GOOGLE + NEED_FRAMEWORKS
 
 
 def follow(page: Path, reader: Reader) -> None:

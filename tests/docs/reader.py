@@ -35,15 +35,15 @@ def page_id(page: Path) -> str:
 class Reader:
     """Tries blocks in their order in one folder; `with` ends whatever they leave."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, python: Path = Path(sys.executable)) -> None:
         self.home, self.folder, self._notes = folder / "home", folder / "clone", folder / "notes"
         for new in (self.home, self.folder, self._notes):
             new.mkdir()
         for name in IN_CLONE:
             copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
             copy(ROOT / name, self.folder / name)
-        (self.folder / ".venv").symlink_to(sys.prefix)
-        self.environment = _environment(self.home)
+        (self.folder / ".venv").symlink_to(python.parents[1])
+        self.environment = _environment(self.home, python.parent)
         self._tried = 0
         self._beside: list[subprocess.Popen[bytes]] = []
         self._session: subprocess.Popen[str] | None = None
@@ -178,14 +178,14 @@ def _until_shown(command: Command, log: Path, begun: subprocess.Popen[bytes]) ->
     return ""
 
 
-def _environment(home: Path) -> dict[str, str]:
+def _environment(home: Path, commands: Path) -> dict[str, str]:
     """A terminal of the reader's: nothing of the tests' but the quiet of Prefect and the CPU for JAX."""
     ours = ("PREFECT_", "XDG_", "PYTHON")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     return {
         **kept,
         "HOME": str(home),
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{kept.get('PATH', os.defpath)}",
+        "PATH": f"{commands}{os.pathsep}{kept.get('PATH', os.defpath)}",
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
         "COLUMNS": "120",
         "TERM": "dumb",

@@ -20,6 +20,8 @@ HEAVY = {
     "matplotlib",
     "anyio",
     "aiohttp",
+    "torch",
+    "transformers",
 }
 
 
@@ -44,6 +46,9 @@ def heavy(modules: set[str]) -> set[str]:
         "prefect_tpu.infra.training.join",
         "prefect_tpu.infra.training.checkpoints",
         "prefect_tpu.infra.training.report",
+        "prefect_tpu.infra.training.torch_join",
+        "prefect_tpu.infra.training.torch_checkpoints",
+        "prefect_tpu.infra.training.transformers_trainer",
     ],
 )
 def test_import_is_light(module: str) -> None:

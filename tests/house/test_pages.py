@@ -82,7 +82,7 @@ def test_scripts_are_sound_shell() -> None:
         assert "set -euo pipefail" in script.read_text()
 
 
-@pytest.mark.parametrize("tier", ["slices", "drills", "prefect", "compiler", "machine"])
+@pytest.mark.parametrize("tier", ["slices", "drills", "prefect", "compiler", "frameworks", "machine"])
 def test_every_required_tier_has_tests(tier: str) -> None:
     users = [path for path in (ROOT / "tests").rglob("test_*.py") if f"pytest.mark.{tier}" in path.read_text()]
     assert set(users) - {Path(__file__)}, f"no test carries the marker {tier}: the tier would pass by being empty"

@@ -134,6 +134,12 @@ def test_spellings_of_one_slice_are_equal(spelling: str, name: str) -> None:
     assert resolve(spelling).name == name
 
 
+@pytest.mark.parametrize("name", ["a100-3g.40gb", "a100:3g.40gb", "H100-MIG-1g.10gb", "gpu:a100:mig"])
+def test_parts_of_a_gpu_are_refused_with_the_reason(name: str) -> None:
+    with pytest.raises(UsageError, match="NCCL joins no partitions of one. Give the GPU's name, such as 'a100'"):
+        resolve(name)
+
+
 @pytest.mark.parametrize("capacity", ["spot", "on-demand", "reserved", "reserved=my-block.1", "flex-start", "queue"])
 def test_capacity_is_said_after_the_name(capacity: str) -> None:
     assert resolve(f"v6e-8@ct6e-standard-4t:{capacity}").capacity == capacity

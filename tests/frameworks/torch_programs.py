@@ -1,0 +1,163 @@
+"""What the hosts of the frameworks tier run: tiny programs, each with random numbers of its own on every host."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate import Accelerator, DistributedDataParallelKwargs, skip_first_batches
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, TensorDataset
+from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainerCallback, TrainingArguments
+
+import prefect_tpu as tpu
+
+FEATURES, BATCH = 4, 2
+
+
+class Draws:
+    """Batches that a host draws for itself, and where it is among them."""
+
+    def __init__(self, host: int) -> None:
+        self.host, self.drawn = host, 0
+
+    def __next__(self) -> torch.Tensor:
+        self.drawn += 1
+        return torch.randn(BATCH, FEATURES, generator=torch.Generator().manual_seed(1000 * self.host + self.drawn))
+
+    def state_dict(self) -> dict[str, int]:
+        return {"drawn": self.drawn}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        self.drawn = state["drawn"]
+
+
+def network(width: int = 8) -> nn.Module:
+    torch.manual_seed(7)
+    return nn.Sequential(nn.Linear(FEATURES, width), nn.Dropout(0.5), nn.Tanh(), nn.Linear(width, FEATURES))
+
+
+def digest(module: nn.Module) -> str:
+    parts = [f"{name} {value.detach().numpy().tobytes().hex()}" for name, value in sorted(module.state_dict().items())]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+
+def ddp(steps: int, pause: float = 0.0) -> dict[str, Any]:
+    tpu.join("torch")
+    host = tpu.info().host
+    net = network()
+    # Else it lays its gradients out anew after its first step, and what is summed in another order has other last bits.
+    model = DistributedDataParallel(net, find_unused_parameters=True)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.05)
+    rates = torch.optim.lr_scheduler.StepLR(optimizer, step_size=5, gamma=0.9)
+    torch.manual_seed(host)  # each host drops others
+    draws = Draws(host)
+    with tpu.torch_checkpoints(model, optimizer, more={"rates": rates}, data=draws) as checkpoints:
+        start = checkpoints.restore()
+        for step in range(start, steps):
+            rows = next(draws)
+            loss = nn.functional.mse_loss(model(rows), rows)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            rates.step()
+            time.sleep(pause)  # so that a test can strike in between
+            tpu.report(step, loss=loss)
+            checkpoints.save(step)
+    return {"start": start, "drawn": draws.drawn, "digest": digest(net), "rate": rates.get_last_lr()[0]}
+
+
+def accelerated(steps: int, pause: float = 0.0) -> dict[str, Any]:
+    tpu.join("torch")
+    accelerator = Accelerator(kwargs_handlers=[DistributedDataParallelKwargs(find_unused_parameters=True)])
+    net = network()
+    rows = torch.randn(64, FEATURES, generator=torch.Generator().manual_seed(3))
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.05, momentum=0.9)
+    own = torch.Generator().manual_seed(5)  # else each pass begins by a number of the generator that dropout draws from
+    loader = DataLoader(TensorDataset(rows), batch_size=BATCH, generator=own)
+    model, optimizer, loader = accelerator.prepare(net, optimizer, loader)
+    torch.manual_seed(accelerator.process_index)
+    with tpu.torch_checkpoints(model, optimizer) as checkpoints:
+        start = step = checkpoints.restore()
+        an_epoch = len(loader)
+        while step < steps:
+            for (batch,) in skip_first_batches(loader, step % an_epoch):
+                loss = nn.functional.mse_loss(model(batch), batch)
+                optimizer.zero_grad()
+                accelerator.backward(loss)
+                optimizer.step()
+                time.sleep(pause)
+                tpu.report(step, loss=loss)
+                checkpoints.save(step)
+                step += 1
+                if step == steps:
+                    break
+    return {"start": start, "digest": digest(net), "processes": accelerator.num_processes}
+
+
+class Slowly(TrainerCallback):
+    def __init__(self, pause: float) -> None:
+        self.pause = pause
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        time.sleep(self.pause)
+
+
+def trained(steps: int, pause: float = 0.0) -> dict[str, Any]:
+    tpu.join("torch")
+    torch.manual_seed(7)
+    size = {"n_layer": 1, "n_head": 1, "n_embd": 8, "vocab_size": 32, "n_positions": 8}
+    model = GPT2LMHeadModel(GPT2Config(**size, bos_token_id=0, eos_token_id=0))
+    words = torch.randint(0, 32, (64, 8), generator=torch.Generator().manual_seed(1))
+    arguments = TrainingArguments(
+        output_dir="out", max_steps=steps, per_device_train_batch_size=2, logging_steps=1, report_to=[],
+        disable_tqdm=True, seed=5, learning_rate=0.01, dataloader_pin_memory=False, save_strategy="no",
+        ddp_find_unused_parameters=True,
+    )  # fmt: skip
+    trainer = Trainer(
+        model=model,
+        args=arguments,
+        train_dataset=[{"input_ids": row, "labels": row} for row in words],
+        callbacks=[Slowly(pause)],
+    )
+    with tpu.transformers_trainer(trainer) as checkpoint:
+        ended = trainer.train(resume_from_checkpoint=checkpoint)
+    return {"start": checkpoint and Path(checkpoint).name, "digest": digest(model), "steps": ended.global_step}
+
+
+def started_from(width: int = 8, part: str | None = None) -> dict[str, Any]:
+    """Restores, and says what came of it."""
+    tpu.join("torch")
+    net = network(width)
+    optimizer = torch.optim.AdamW(net.parameters(), lr=0.05)
+    before = digest(net[0])
+    rates = torch.optim.lr_scheduler.StepLR(optimizer, step_size=5, gamma=0.9)
+    with tpu.torch_checkpoints(net, optimizer, more={"rates": rates}, data=Draws(tpu.info().host)) as checkpoints:
+        start = checkpoints.restore(part)
+        restored = checkpoints.restored
+    steps = [state["step"].item() for state in optimizer.state.values()]
+    return {
+        "start": start,
+        "restored": restored and restored.step,
+        "first is as given": digest(net[0]) == before,
+        "digest": digest(net),
+        "steps": max(steps, default=0),
+    }
+
+
+def as_launched() -> dict[str, Any]:
+    """Outside a job, as torchrun or Kubeflow starts it; a second join is the first one."""
+    tpu.join("torch")
+    tpu.join("torch")
+    sizes = torch.tensor([1])
+    torch.distributed.all_reduce(sizes)
+    return {"rank": torch.distributed.get_rank(), "sum": int(sizes), "backend": torch.distributed.get_backend()}
+
+
+def alone_before_join() -> None:
+    with tpu.torch_checkpoints(network()):
+        raise AssertionError("it has not met the others")
