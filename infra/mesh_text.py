@@ -12,6 +12,8 @@ from prefect_tpu.infra.errors import UsageError
 
 FORMS = """write {"data": -1}, data=-1, or sizes and names such as [[4,2],["fsdp","tp"]]"""
 
+_LONGEST_SHOWN = 60  # characters of a spec in a message
+
 _WORD = re.compile(r"""["']?([A-Za-z_][\w.-]*)["']?""")
 _TRAILING_COMMA = re.compile(r",\s*([\])}])")
 _PAIR = r"\s*([A-Za-z_][\w.-]*)\s*=\s*(-?\d{1,9})\s*"
@@ -27,11 +29,17 @@ def sizes_and_names(spec: MeshSpec) -> tuple[list[Any], list[Any]]:
         return list(read.values()), list(read)
     parts = [_read(part) if isinstance(part, str) else part for part in read] if _is_list(read) else []
     if len(parts) != 2 or not all(_is_list(part) and part for part in parts):
-        raise UsageError(f"Mesh {spec!r} cannot be read: {FORMS}.")
+        raise UsageError(f"Mesh {shown(spec)} cannot be read: {FORMS}.")
     sizes, names = map(list, parts)
     if len(sizes) != len(names):
-        raise UsageError(f"Mesh {spec!r} has {len(sizes)} sizes and {len(names)} names: give one name per size.")
+        raise UsageError(f"Mesh {shown(spec)} has {len(sizes)} sizes and {len(names)} names: give one name per size.")
     return sizes, names
+
+
+def shown(spec: object) -> str:
+    """A spec in a message."""
+    text = repr(spec)
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
 
 
 def _read(text: str) -> Any:

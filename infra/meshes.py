@@ -9,7 +9,7 @@ from operator import floordiv
 from typing import Any
 
 from prefect_tpu.infra.errors import UsageError
-from prefect_tpu.infra.mesh_text import MeshSpec, sizes_and_names
+from prefect_tpu.infra.mesh_text import MeshSpec, shown, sizes_and_names
 
 REST = -1  # an axis of this size takes all devices that the others leave
 
@@ -58,14 +58,14 @@ def parse_mesh(spec: MeshSpec) -> MeshShape:
     sizes, names = sizes_and_names(spec)
     for size in sizes:
         if isinstance(size, bool) or not isinstance(size, int) or (size < 1 and size != REST):
-            raise UsageError(f"Mesh {spec!r} has the size {size!r}: use whole numbers from 1, or -1 for the rest.")
+            raise UsageError(f"Mesh {shown(spec)} has the size {size!r}: use whole numbers from 1, or -1 for the rest.")
     for name in names:
         if not isinstance(name, str) or not name:
-            raise UsageError(f"Mesh {spec!r} has the axis name {name!r}: use words.")
+            raise UsageError(f"Mesh {shown(spec)} has the axis name {name!r}: use words.")
     if len(set(names)) != len(names):
-        raise UsageError(f"Mesh {spec!r} names an axis twice: give each axis its own name.")
+        raise UsageError(f"Mesh {shown(spec)} names an axis twice: give each axis its own name.")
     if sizes.count(REST) > 1:
-        raise UsageError(f"Mesh {spec!r} has {sizes.count(REST)} axes of size -1: only one can take the rest.")
+        raise UsageError(f"Mesh {shown(spec)} has {sizes.count(REST)} axes of size -1: only one can take the rest.")
     return MeshShape(names=tuple(names), sizes=tuple(sizes))
 
 

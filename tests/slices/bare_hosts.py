@@ -75,8 +75,8 @@ def wait_until(is_true: Callable[[], bool], what: str, hosts: Hosts) -> None:
 class Slice:
     """Starts attempts of one job on hosts that are processes of this machine."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, program: Path = PROGRAM) -> None:
+        self.folder, self.program = folder, program
         self.output = folder / "out" / "job"
         self.attempt = 0
         self.started: list[Hosts] = []
@@ -125,6 +125,13 @@ class Slice:
         self._spawn(hosts, 0, devices, {}, case, kw)
         return hosts
 
+    def start_peers(self, environments: list[dict[str, str]], case: str, **kw: Any) -> Hosts:
+        """Processes that another launcher started, as their environments say."""
+        hosts = self._new_hosts(len(environments))
+        for process, env in enumerate(environments):
+            self._spawn(hosts, process, 1, {"JAX_PLATFORMS": "cpu", **env}, case, kw)
+        return hosts
+
     def _new_hosts(self, count: int) -> Hosts:
         hosts = Hosts(self.folder / f"start-{len(self.started)}")
         for host in range(count):
@@ -136,7 +143,7 @@ class Slice:
         scratch = hosts.scratch(host)
         with open(scratch / "log", "wb") as log:
             process = subprocess.Popen(
-                [sys.executable, str(PROGRAM), case, json.dumps(kw)],
+                [sys.executable, str(self.program), case, json.dumps(kw)],
                 env={
                     **os.environ,
                     "JAX_NUM_CPU_DEVICES": str(devices),
