@@ -22,17 +22,17 @@ _PAIRS = re.compile(rf"{_PAIR}(?:[,×]{_PAIR})*")
 MeshSpec = str | Mapping[str, int] | Sequence[Any]
 
 
-def sizes_and_names(spec: MeshSpec) -> tuple[list[Any], list[Any]]:
-    """Both as they were given, of equal number. Raises `UsageError` where it is no spec."""
+def sizes_and_names(spec: MeshSpec, what: str = "Mesh") -> tuple[list[Any], list[Any]]:
+    """Both as they were given, of equal number. Raises `UsageError`, saying `what` it is, where it is no spec."""
     read = _read(spec) if isinstance(spec, str) else spec
     if isinstance(read, Mapping) and read:
         return list(read.values()), list(read)
     parts = [_read(part) if isinstance(part, str) else part for part in read] if _is_list(read) else []
     if len(parts) != 2 or not all(_is_list(part) and part for part in parts):
-        raise UsageError(f"Mesh {shown(spec)} cannot be read: {FORMS}.")
+        raise UsageError(f"{what} {shown(spec)} cannot be read: {FORMS}.")
     sizes, names = map(list, parts)
     if len(sizes) != len(names):
-        raise UsageError(f"Mesh {shown(spec)} has {len(sizes)} sizes and {len(names)} names: give one name per size.")
+        raise UsageError(f"{what} {shown(spec)} has {len(sizes)} sizes and {len(names)} names: give one name per size.")
     return sizes, names
 
 

@@ -53,19 +53,21 @@ class Devices:
         return f"{f'{self.slices} slices of {self.of}' if self.of else f'the {self.slices} slices'} have {self.count}"
 
 
-def parse_mesh(spec: MeshSpec) -> MeshShape:
-    """Read a mesh spec in any of its forms. Raises `UsageError` where it is none of them."""
-    sizes, names = sizes_and_names(spec)
+def parse_mesh(spec: MeshSpec, what: str = "Mesh") -> MeshShape:
+    """Read a mesh spec in any of its forms. Raises `UsageError`, saying `what` it is, where it is none of them."""
+    sizes, names = sizes_and_names(spec, what)
     for size in sizes:
         if isinstance(size, bool) or not isinstance(size, int) or (size < 1 and size != REST):
-            raise UsageError(f"Mesh {shown(spec)} has the size {size!r}: use whole numbers from 1, or -1 for the rest.")
+            raise UsageError(
+                f"{what} {shown(spec)} has the size {size!r}: use whole numbers from 1, or -1 for the rest."
+            )
     for name in names:
         if not isinstance(name, str) or not name:
-            raise UsageError(f"Mesh {shown(spec)} has the axis name {name!r}: use words.")
+            raise UsageError(f"{what} {shown(spec)} has the axis name {name!r}: use words.")
     if len(set(names)) != len(names):
-        raise UsageError(f"Mesh {shown(spec)} names an axis twice: give each axis its own name.")
+        raise UsageError(f"{what} {shown(spec)} names an axis twice: give each axis its own name.")
     if sizes.count(REST) > 1:
-        raise UsageError(f"Mesh {shown(spec)} has {sizes.count(REST)} axes of size -1: only one can take the rest.")
+        raise UsageError(f"{what} {shown(spec)} has {sizes.count(REST)} axes of size -1: only one can take the rest.")
     return MeshShape(names=tuple(names), sizes=tuple(sizes))
 
 

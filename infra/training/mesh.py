@@ -46,7 +46,7 @@ def mesh(spec: MeshSpec | None = None, dcn: MeshSpec | None = None, types: str |
     shape = fit_mesh(
         parse_mesh(_of_job() if spec is None else spec),
         Devices(count=len(devices), slices=len(slices)),
-        None if dcn is None else parse_mesh(dcn),
+        None if dcn is None else parse_mesh(dcn, "dcn"),
     )
     return jax.sharding.Mesh(_placed(slices, shape), shape.names, axis_types=_axis_types(types, shape.names))
 

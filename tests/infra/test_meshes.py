@@ -173,3 +173,8 @@ def test_one_slice_is_not_shared_out() -> None:
 def test_what_slices_cannot_share_is_refused(spec: str, dcn: str | None, says: str) -> None:
     with pytest.raises(UsageError, match=says):
         fit_mesh(parse_mesh(spec), Devices(count=12, slices=4, of="v6e-8"), dcn and parse_mesh(dcn))  # type: ignore[arg-type]
+
+
+def test_what_cannot_be_read_is_said_by_its_name() -> None:
+    with pytest.raises(UsageError, match="dcn {'data': 0} has the size 0"):
+        parse_mesh({"data": 0}, "dcn")
