@@ -39,7 +39,7 @@ def wait_for_hosts(
     deadline = time.monotonic() + timeout
     if host == 0:
         with _server(address, word) as server:
-            _gather(server, word, hosts, deadline, f"within {timeout:g} s. Look at the logs of these hosts, {advice}.")
+            _gather(server, word, hosts, deadline, f"{timeout:g} s", advice)
     elif not _is_called(addresses.split(address), f"{word} {host}\n".encode(), deadline):
         raise CouldNotJoin(
             f"Host {host} of {word} was not called by the leader at {address} within {timeout:g} s:"
@@ -60,8 +60,8 @@ def _server(address: str, word: str) -> Iterator[socket.socket]:
         yield server
 
 
-def _gather(server: socket.socket, word: str, hosts: int, deadline: float, in_vain: str) -> None:
-    """Accept until all have called, then let them go. in_vain: the end of the sentence that some did not come."""
+def _gather(server: socket.socket, word: str, hosts: int, deadline: float, within: str, advice: str) -> None:
+    """Accept until all have called, then let them go."""
     callers: dict[int, socket.socket] = {}
     with contextlib.ExitStack() as stack:
         while missing := sorted(set(range(1, hosts)) - set(callers)):
@@ -70,7 +70,8 @@ def _gather(server: socket.socket, word: str, hosts: int, deadline: float, in_va
                 caller = stack.enter_context(server.accept()[0])
             except TimeoutError:
                 raise CouldNotJoin(
-                    f"{word} could not begin: of its {hosts} hosts {_listed(missing)} did not come {in_vain}"
+                    f"{word} could not begin: of its {hosts} hosts {_listed(missing)} did not come within"
+                    f" {within}. Look at the logs of these hosts, {advice}."
                 ) from None
             if (host := _hello(caller, word, deadline)) is not None:
                 callers[host] = caller  # a host that calls again was cut off before
