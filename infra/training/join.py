@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import Any
 
 from prefect_tpu.infra import addresses, layout
@@ -26,10 +27,12 @@ _joined: Context | Peers | None = None
 def join() -> None:
     """Meet the other hosts of the slice and check what is there. Call it first, before anything else uses JAX.
 
-    Calling it again does nothing. Outside a job the hosts are those of which the environment tells: what torchrun or
-    Kubeflow set (`RANK`, `WORLD_SIZE`, `MASTER_ADDR`, `MASTER_PORT`; `JAX_PROCESS_ID`, `JAX_NUM_PROCESSES`,
-    `JAX_COORDINATOR_ADDRESS`; `PROCESS_ID`, `NUM_PROCESSES`, `COORDINATOR_ADDRESS`, `COORDINATOR_PORT`), or GKE on
-    machines with TPUs. Where it tells of none there is nothing to do.
+    Each host writes one line into its log: which it is, and its devices. Calling it again does nothing.
+
+    Outside a job the hosts are those of which the environment tells: what torchrun or Kubeflow set (`RANK`,
+    `WORLD_SIZE`, `MASTER_ADDR`, `MASTER_PORT`; `JAX_PROCESS_ID`, `JAX_NUM_PROCESSES`, `JAX_COORDINATOR_ADDRESS`;
+    `PROCESS_ID`, `NUM_PROCESSES`, `COORDINATOR_ADDRESS`, `COORDINATOR_PORT`), or GKE on machines with TPUs. Where it
+    tells of none there is nothing to do.
 
     Raises:
         CouldNotJoin: the hosts did not find each other in time.
@@ -58,7 +61,7 @@ def _join_job(here: Context) -> None:
     if plan.platform == pathways.PLATFORM:
         pathways.initialize()
     slice_check.check_slice(plan)
-    agreement.meet("prefect_tpu joined")
+    _meet()
     progress().event(Event.JOINED)
 
 
@@ -73,8 +76,14 @@ def _join_bare() -> Peers | None:
     if not _is_initialized():
         _meet_bare(peers)
     slice_check.check_hosts(peers.hosts, peers.host)
-    agreement.meet("prefect_tpu joined")
+    _meet()
     return peers
+
+
+def _meet() -> None:
+    """All have found what they should."""
+    agreement.meet("prefect_tpu joined")
+    sys.stderr.write(f"prefect-tpu: {slice_check.found_here()}\n")
 
 
 def _meet_bare(peers: Peers) -> None:

@@ -10,6 +10,7 @@ from prefect_tpu.infra.errors import CouldNotJoin, WrongSlice
 from prefect_tpu.infra.plan import HostPlan
 from prefect_tpu.infra.training import device_kinds, pathways
 
+_MOST_SHOWN = 8  # hosts or devices in a message: a slice has thousands
 _JAX_BACKENDS = {"cpu": "cpu", "cuda": "gpu", "tpu": "tpu"}
 
 
@@ -64,6 +65,18 @@ def check_hosts(hosts: int, host: int) -> None:
     check_equal_counts(seen)
 
 
+def found_here() -> str:
+    """What this host has, as a line of its log: whoever asks why a slice is slow or wrong begins there."""
+    import jax
+
+    mine = [str(device) for device in jax.local_devices()]
+    more = f" and {len(mine) - _MOST_SHOWN} more" if len(mine) > _MOST_SHOWN else ""
+    return (
+        f"host {jax.process_index()} of {jax.process_count()} has {len(mine)} of {jax.device_count()} devices"
+        f" ({jax.local_devices()[0].device_kind}): {', '.join(mine[:_MOST_SHOWN])}{more}"
+    )
+
+
 def check_one_kind(seen: Iterable[Seen]) -> str:
     """The kind that all devices are of. Raises `WrongSlice` where hosts have different ones, naming both."""
     hosts: dict[str, set[int]] = {}
@@ -97,9 +110,9 @@ def _seen() -> list[Seen]:
 
 
 def _listed(hosts: set[int]) -> str:
-    """At most eight: a slice has thousands."""
-    shown = ", ".join(map(str, sorted(hosts)[:8]))
-    return f"{'s' if len(hosts) > 1 else ''} {shown}{f' and {len(hosts) - 8} more' if len(hosts) > 8 else ''}"
+    shown = ", ".join(map(str, sorted(hosts)[:_MOST_SHOWN]))
+    more = f" and {len(hosts) - _MOST_SHOWN} more" if len(hosts) > _MOST_SHOWN else ""
+    return f"{'s' if len(hosts) > 1 else ''} {shown}{more}"
 
 
 def _expected(plan: HostPlan, devices: int) -> dict[str, Any]:

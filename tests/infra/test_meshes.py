@@ -178,3 +178,22 @@ def test_what_slices_cannot_share_is_refused(spec: str, dcn: str | None, says: s
 def test_what_cannot_be_read_is_said_by_its_name() -> None:
     with pytest.raises(UsageError, match="dcn {'data': 0} has the size 0"):
         parse_mesh({"data": 0}, "dcn")
+
+
+@pytest.mark.parametrize(
+    ("spec", "devices"),
+    [
+        ('[[1,1],["fsdp","tp"]]', 1),
+        ('[[1],["fsdp"]]', 1),
+        ('[[4,1],["fsdp","tp"]]', 4),
+        ('[[1,4],["fsdp","tp"]]', 4),
+        ("[[2,2],[fsdp,tp]]", 4),
+        ("[[8,1],['fsdp','tp']]", 8),
+        ("[[8,2],[fsdp,tp]]", 16),
+    ],
+)
+def test_presets_of_tunix_fit_the_devices_that_they_are_for(spec: str, devices: int) -> None:
+    fitted = fit_mesh(parse_mesh(spec), Devices(count=devices))
+    assert math.prod(fitted.sizes) == devices and fitted.names[0] == "fsdp"
+    with pytest.raises(UsageError, match=f"the slice has {devices + 1}"):
+        fit_mesh(parse_mesh(spec), Devices(count=devices + 1))
