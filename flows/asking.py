@@ -11,6 +11,7 @@ from prefect_tpu.flows.options import OF_RUN, OF_TRAIN, PLAIN, TIMING, check_nam
 from prefect_tpu.flows.saved import placed
 from prefect_tpu.infra.errors import UsageError
 from prefect_tpu.infra.job import Program
+from prefect_tpu.infra.meshes import spelled
 from prefect_tpu.infra.packing import Packed, pack_function
 from prefect_tpu.infra.pickling import Arguments, check_callable
 from prefect_tpu.infra.pods import PodSettings
@@ -113,6 +114,8 @@ def _settings(options: Mapping[str, Any]) -> dict[str, Any]:
     settings = {**given, **plain}
     if "env" in settings:
         settings["env"] = _mapping("env", settings["env"])
+    if "mesh" in settings:
+        settings["mesh"] = spelled(settings["mesh"])
     if "drills" in settings:
         settings["drills"] = _words("drills", settings)
     return settings

@@ -32,7 +32,7 @@ HOUR_SECONDS = 3600.0
 LONGEST_APPROVAL_HOURS = 8_784.0  # a year; a server keeps no moment that is further away than its calendar reaches
 # Of training alone: a judge has nothing to rehearse; on a slice of its own it takes one, and no other.
 NOT_OF_JUDGES = frozenset({"drills"})
-NOT_OF_OTHER_SLICES = frozenset({"drills", "fallback_accelerators", "slices"})
+NOT_OF_OTHER_SLICES = frozenset({"drills", "fallback_accelerators", "slices", "mesh"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,6 +29,7 @@ class Training(BaseModel):
     max_preemptions: int = Field(10, ge=0, description="Restarts without progress before a job is given up.")
     max_failures: int = Field(0, ge=0, description="Restarts after an error of the program.")
     slices: int = Field(1, ge=1, description="How many slices the program spans.")
+    mesh: str = Field("", description="Of a program that says none, such as `data=-1,tp=4`.")
     drills: list[str] = Field([], description="Failures to rehearse.")
     timing: Timing = Field(Timing(), description="How long the launcher waits.")
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from prefect_tpu.flows.form import Pods, Timing
 
 Path = str | os.PathLike[str]
-PLAIN = ("env", "checkpoint_every", "max_preemptions", "max_failures", "drills", "slices", "start_from")
+PLAIN = ("env", "checkpoint_every", "max_preemptions", "max_failures", "drills", "slices", "start_from", "mesh")
 TIMING = ("grace", "orphan_after", "join_timeout", "provision_timeout", "deadline", "stall_timeout")
 # What flows that call `train` take together, as their `training`.
 TRAINING = (
@@ -23,6 +23,7 @@ TRAINING = (
     "max_preemptions",
     "max_failures",
     "slices",
+    "mesh",
     "drills",
     "timing",
 )
@@ -47,6 +48,7 @@ class OfAJob(TypedDict, total=False):
     backend: str
     slices: int
     start_from: str
+    mesh: str | Mapping[str, int] | Sequence[Any]
     image: str
     cluster: str
     pods: Pods | Mapping[str, Any]

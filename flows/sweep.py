@@ -96,6 +96,7 @@ def sweep(
         where = placed(backend, pods.said(image, cluster), output)
         settings = {**training.settings(), "start_from": start_from, **where.settings}
         of_trials = training.given()
+        where_said = {"mesh": of_trials.pop("mesh"), "start_from": start_from}  # sweeps of before know neither
         asked = Asked(
             name=name or sweep_name_from_run(str(flow_run.id)),
             program=program,
@@ -116,7 +117,7 @@ def sweep(
                 "timing": training.timing.model_dump(),
                 "data": data,
                 "backend": backend,
-                **({"start_from": start_from} if start_from else {}),
+                **{name: value for name, value in where_said.items() if value},
                 "image": image,
                 "cluster": cluster,
                 "pods": pods.model_dump(exclude_defaults=True),

@@ -8,6 +8,7 @@ from typing import Any
 from prefect_tpu.infra import contract, layout
 from prefect_tpu.infra.errors import Failure, UsageError
 from prefect_tpu.infra.job_checks import check_count, check_environment, check_json, check_positive
+from prefect_tpu.infra.meshes import parse_mesh
 from prefect_tpu.infra.pods import PodSettings
 
 PROGRAM_KINDS = ("function", "module", "file", "command", "flow")
@@ -16,6 +17,7 @@ SETTINGS = frozenset(
     {
         "accelerators",
         "slices",
+        "mesh",
         "pods",
         "max_preemptions",
         "max_failures",
@@ -83,6 +85,8 @@ class SliceJob:
     dialect: what numbers in accelerator names count, `google` or `chips`.
     data: name → SHA-256 of staged data.
     start_from: the model that the first attempt starts with, as `start_points` reads it; "" for a fresh one.
+    mesh: what `prefect_tpu.mesh()` gives a program that says none itself, such as `{"data": -1, "tp": 4}`; "" for one
+        axis `data`.
     env: plain environment variables of the program; never secrets.
     max_preemptions: restarts without a newer checkpoint before the job is given up.
     max_failures: restarts after a program error.
@@ -108,6 +112,7 @@ class SliceJob:
     dialect: str = "google"
     data: dict[str, str] = field(default_factory=dict)
     start_from: str = ""
+    mesh: str = ""
     env: dict[str, str] = field(default_factory=dict)
     max_preemptions: int = 10
     max_failures: int = 0
@@ -129,6 +134,8 @@ class SliceJob:
         for name in ("deadline", "stall_timeout"):
             if getattr(self, name) is not None:
                 check_positive(name, getattr(self, name))
+        if self.mesh:
+            parse_mesh(self.mesh)
         check_environment(self.env)
         if both := set(self.env) & set(self.pods.secrets if self.pods else ()):
             raise UsageError(f"env and the secrets of pods both have {min(both)!r}: leave it out of env.")

@@ -1,95 +1,153 @@
-"""What a mesh spec says: `{"data": -1, "tp": 4}` or `[[4,2],[fsdp,tp]]`, and whether it uses a slice whole."""
+"""What a mesh spec says: `{"data": -1, "tp": 4}` or `[[4,2],[fsdp,tp]]`, and whether it uses slices whole."""
 
 from __future__ import annotations
 
 import json
 import math
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from operator import floordiv
 from typing import Any
 
 from prefect_tpu.infra.errors import UsageError
+from prefect_tpu.infra.mesh_text import MeshSpec, shown, sizes_and_names
 
 REST = -1  # an axis of this size takes all devices that the others leave
-FORMS = """write {"data": -1}, or sizes and names such as [[4,2],["fsdp","tp"]]"""
-
-_WORD = re.compile(r"""["']?([A-Za-z_][\w.-]*)["']?""")
-_TRAILING_COMMA = re.compile(r",\s*([\])}])")
-
-MeshSpec = str | Mapping[str, int] | Sequence[Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeshShape:
-    """The axes of a mesh, outermost first. One size may be `REST` until it is fitted to a slice."""
+    """The axes of a mesh, outermost first. One size may be `REST` until it is fitted to a slice.
+
+    sizes: over all slices together.
+    over_slices: of each axis, over how many slices it goes; empty where there is one slice, or it is not fitted.
+    """
 
     names: tuple[str, ...]
     sizes: tuple[int, ...]
+    over_slices: tuple[int, ...] = ()
+
+    @property
+    def within_slice(self) -> tuple[int, ...]:
+        """The sizes of the part that each slice has."""
+        return tuple(map(floordiv, self.sizes, self.over_slices or (1,) * len(self.sizes)))
 
     def __str__(self) -> str:
         return " × ".join(f"{name}={size}" for name, size in zip(self.names, self.sizes, strict=True))
 
 
-def parse_mesh(spec: MeshSpec) -> MeshShape:
-    """Read a mesh spec in any of its forms. Raises `UsageError` where it is none of them."""
-    read = _read_text(spec) if isinstance(spec, str) else spec
-    sizes, names = _parts(read, spec)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Devices:
+    """What a mesh is fitted to.
+
+    count: JAX devices over all slices.
+    of: the accelerator, where a message shall name it.
+    """
+
+    count: int
+    slices: int = 1
+    of: str = ""
+
+    def __str__(self) -> str:
+        if self.slices == 1:
+            return f"{self.of or 'the slice'} has {self.count}"
+        return f"{f'{self.slices} slices of {self.of}' if self.of else f'the {self.slices} slices'} have {self.count}"
+
+
+def parse_mesh(spec: MeshSpec, what: str = "Mesh") -> MeshShape:
+    """Read a mesh spec in any of its forms. Raises `UsageError`, saying `what` it is, where it is none of them."""
+    sizes, names = sizes_and_names(spec, what)
     for size in sizes:
         if isinstance(size, bool) or not isinstance(size, int) or (size < 1 and size != REST):
-            raise UsageError(f"Mesh {spec!r} has the size {size!r}: use whole numbers from 1, or -1 for the rest.")
+            raise UsageError(
+                f"{what} {shown(spec)} has the size {size!r}: use whole numbers from 1, or -1 for the rest."
+            )
     for name in names:
         if not isinstance(name, str) or not name:
-            raise UsageError(f"Mesh {spec!r} has the axis name {name!r}: use words.")
+            raise UsageError(f"{what} {shown(spec)} has the axis name {name!r}: use words.")
     if len(set(names)) != len(names):
-        raise UsageError(f"Mesh {spec!r} names an axis twice: give each axis its own name.")
+        raise UsageError(f"{what} {shown(spec)} names an axis twice: give each axis its own name.")
     if sizes.count(REST) > 1:
-        raise UsageError(f"Mesh {spec!r} has {sizes.count(REST)} axes of size -1: only one can take the rest.")
+        raise UsageError(f"{what} {shown(spec)} has {sizes.count(REST)} axes of size -1: only one can take the rest.")
     return MeshShape(names=tuple(names), sizes=tuple(sizes))
 
 
-def fit_mesh(shape: MeshShape, devices: int) -> MeshShape:
-    """The shape with its -1 filled in. Raises `UsageError` where it does not use exactly `devices`."""
+def spelled(spec: Any) -> str:
+    """The one text of a spec; empty where none is given. Raises `UsageError` where it is none."""
+    if spec is None or spec == "":
+        return ""
+    shape = parse_mesh(spec)
+    return json.dumps(dict(zip(shape.names, shape.sizes, strict=True)))
+
+
+def fit_mesh(shape: MeshShape, devices: Devices, dcn: MeshShape | None = None) -> MeshShape:
+    """The shape with its -1 filled in, and with the slices shared out among its axes.
+
+    dcn: which axes go over how many slices each; without it the first axis whose size divides by the slices does.
+
+    Raises `UsageError` where the shape does not use exactly these devices, or its axes cannot go over the slices so.
+    """
+    whole = _fill(shape, devices)
+    if dcn is not None:
+        return replace(whole, over_slices=_as_told(whole, devices.slices, dcn))
+    return whole if devices.slices == 1 else replace(whole, over_slices=_first_that_divides(whole, devices))
+
+
+def _fill(shape: MeshShape, devices: Devices) -> MeshShape:
     fixed = math.prod(size for size in shape.sizes if size != REST)
-    if REST in shape.sizes and devices % fixed == 0:
-        sizes = tuple(devices // fixed if size == REST else size for size in shape.sizes)
-        return MeshShape(names=shape.names, sizes=sizes)
+    if REST in shape.sizes and devices.count % fixed == 0:
+        return replace(shape, sizes=_with_rest(shape.sizes, devices.count // fixed))
     if REST in shape.sizes:
         raise UsageError(
-            f"Mesh {shape} cannot share {devices} devices: its fixed sizes make {fixed}, which does not divide"
-            f" {devices}. {_suggest(shape, devices)}"
+            f"Mesh {shape} cannot be filled up: {devices} devices, and its fixed sizes make {fixed}, which does not"
+            f" divide {devices.count}. {_suggest(shape, devices.count)}"
         )
-    if fixed != devices:
-        left = "leaves devices idle" if fixed < devices else "wants more than there are"
-        raise UsageError(
-            f"Mesh {shape} is for {fixed} devices, the slice has {devices}: it {left}. {_suggest(shape, devices)}"
-        )
+    if fixed != devices.count:
+        left = "leaves devices idle" if fixed < devices.count else "wants more than there are"
+        raise UsageError(f"Mesh {shape} is for {fixed} devices, {devices}: it {left}. {_suggest(shape, devices.count)}")
     return shape
 
 
-def _read_text(text: str) -> Any:
-    """JSON, Python's notation, or Hydra's bare words, which a shell leaves of a quoted list."""
-    as_json = _WORD.sub(r'"\1"', text.strip()).replace("(", "[").replace(")", "]")
-    try:
-        return json.loads(_TRAILING_COMMA.sub(r"\1", as_json))
-    except ValueError as exc:
-        raise UsageError(f"Mesh {text!r} cannot be read: {FORMS}.") from exc
+def _with_rest(sizes: tuple[int, ...], rest: int) -> tuple[int, ...]:
+    return tuple(rest if size == REST else size for size in sizes)
 
 
-def _parts(read: Any, spec: MeshSpec) -> tuple[list[Any], list[Any]]:
-    """(sizes, names) as they were given."""
-    if isinstance(read, Mapping) and read:
-        return list(read.values()), list(read)
-    if not _is_list(read) or len(read) != 2 or not all(_is_list(part) and part for part in read):
-        raise UsageError(f"Mesh {spec!r} cannot be read: {FORMS}.")
-    sizes, names = map(list, read)
-    if len(sizes) != len(names):
-        raise UsageError(f"Mesh {spec!r} has {len(sizes)} sizes and {len(names)} names: give one name per size.")
-    return sizes, names
+def _first_that_divides(shape: MeshShape, devices: Devices) -> tuple[int, ...]:
+    for place, size in enumerate(shape.sizes):
+        if size % devices.slices == 0:
+            return tuple(devices.slices if axis == place else 1 for axis in range(len(shape.sizes)))
+    raise UsageError(
+        f"Mesh {shape} cannot go over {devices.slices} slices ({devices}): none of its sizes divides by"
+        f" {devices.slices}. Give one axis a size that does, or let the program share the slices out among several,"
+        ' as tpu.mesh(…, dcn={"data": 2, "fsdp": 2}) does for four.'
+    )
 
 
-def _is_list(value: object) -> bool:
-    return isinstance(value, Sequence) and not isinstance(value, str | bytes)
+def _as_told(shape: MeshShape, slices: int, dcn: MeshShape) -> tuple[int, ...]:
+    """Of each axis, over how many slices it goes."""
+    for name in dcn.names:
+        if name not in shape.names:
+            raise UsageError(f"dcn has the axis {name!r}, which mesh {shape} does not: name one of its axes.")
+    told = dict(zip(dcn.names, _shared(dcn, slices), strict=True))
+    over = tuple(told.get(name, 1) for name in shape.names)
+    for name, size, parts in zip(shape.names, shape.sizes, over, strict=True):
+        if size % parts:
+            raise UsageError(
+                f"Axis {name!r} of mesh {shape} cannot go over {parts} slices: its size {size} does not divide by that,"
+                " and sizes are over all slices together. Give it another size, or dcn another axis."
+            )
+    return over
+
+
+def _shared(dcn: MeshShape, slices: int) -> tuple[int, ...]:
+    fixed = math.prod(size for size in dcn.sizes if size != REST)
+    rest = slices // fixed if REST in dcn.sizes else 1
+    if fixed * rest != slices:
+        there = f"there are {slices}" if slices > 1 else "there is 1"
+        raise UsageError(
+            f"dcn {dcn} does not share out the slices: {there}. Let its sizes make {slices}, or give one axis -1,"
+            " which takes however many there are."
+        )
+    return _with_rest(dcn.sizes, rest)
 
 
 def _suggest(shape: MeshShape, devices: int) -> str:

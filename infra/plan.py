@@ -13,7 +13,7 @@ from typing import Any
 from prefect_tpu.infra import contract, layout
 from prefect_tpu.infra.job import Program
 
-_WHERE_SAID = ("regions", "region", "start_from")
+_WHERE_SAID = ("regions", "region", "start_from", "mesh")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +47,7 @@ class HostPlan:
     addresses: one per host, the leader's first.
     restore: where this attempt starts from, chosen once.
     start_from: where it starts from instead while the job has no checkpoint of its own, as `start_points` reads it.
+    mesh: of a program that says none itself, as JSON; empty where the job says none either.
     checkpoint_every, grace, join_timeout, deadline, stall_timeout: seconds, see `SliceJob`.
     orphan_after: seconds, see `SliceJob`; None where hosts run on to their deadline though nobody drives them.
     python: the interpreter of the hosts.
@@ -79,6 +80,7 @@ class HostPlan:
     env: dict[str, str] = field(default_factory=dict)
     restore: RestorePoint | None = None
     start_from: str = ""
+    mesh: str = ""
     checkpoint_every: float
     grace: float
     orphan_after: float | None

@@ -16,6 +16,7 @@ from prefect_tpu.infra.errors import UsageError
 from prefect_tpu.infra.job import SliceJob, check_name
 from prefect_tpu.infra.job_checks import nearest
 from prefect_tpu.infra.launcher import history
+from prefect_tpu.infra.meshes import Devices, fit_mesh, parse_mesh, spelled
 from prefect_tpu.infra.storage import BUCKET, Storage, local_folder, open_storage
 
 
@@ -116,6 +117,7 @@ def _checked_alone(request: Request) -> tuple[packing.Packed, SliceJob]:
     _check_drills(request)
     packed = _pack(request)
     job = _job(request, packed, data={})
+    _check_mesh(job)
     open_backend(job.backend).check(job, request.output)
     return packed, job
 
@@ -158,6 +160,13 @@ def _check_drills(request: Request) -> None:
             raise UsageError(f"Drill {str(drill)!r} would never end: give the job a stall_timeout or a deadline.")
 
 
+def _check_mesh(job: SliceJob) -> None:
+    """A mesh that one of the slices cannot be: found here, before anybody pays for one."""
+    for name in job.accelerators if job.mesh else ():
+        count = resolve(name, dialect=job.dialect).jax_devices * job.slices
+        fit_mesh(parse_mesh(job.mesh), Devices(count=count, slices=job.slices, of=name))
+
+
 def _has_limit(settings: Mapping[str, Any]) -> bool:
     """Whether a program that stands still is ended: by default it is."""
     return settings.get("stall_timeout", 0.0) is not None or settings.get("deadline") is not None
@@ -185,5 +194,9 @@ def _job(request: Request, packed: packing.Packed, data: dict[str, str]) -> Slic
         program=packed.program,
         accelerators=request.accelerators,
         data=data,
-        **{**request.settings, "start_from": start_points.spelled(start_from, request.output)},
+        **{
+            **request.settings,
+            "start_from": start_points.spelled(start_from, request.output),
+            "mesh": spelled(request.settings.get("mesh")),
+        },
     )

@@ -236,6 +236,14 @@ class JobOptions:
             show_default="nothing",
         ),
     ] = None
+    mesh: Annotated[
+        str | None,
+        typer.Option(
+            metavar="AXIS=SIZE,…",
+            help="What tpu.mesh() gives a program that says none: data=-1,tp=4 or [[4,2],[fsdp,tp]].",
+            show_default="one axis, data",
+        ),
+    ] = None
     queue: Annotated[
         str | None, typer.Option(help="A Kueue queue that admits the job.", rich_help_panel=IN_CLUSTER)
     ] = None

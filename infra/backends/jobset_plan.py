@@ -133,6 +133,7 @@ def host_plan(attempt: Attempt, offer: Offer) -> HostPlan:
         program=job.program,
         data=job.data,
         start_from=job.start_from,
+        mesh=job.mesh,
         env={"JAX_COMPILATION_CACHE_DIR": f"{attempt.output}/{layout.COMPILATION_CACHE}", **job.env},
         restore=attempt.restore,
         checkpoint_every=job.checkpoint_every,

@@ -10,12 +10,14 @@ from prefect_tpu.infra.content import read_manifest
 from prefect_tpu.infra.contract import Scratch
 from prefect_tpu.infra.errors import PlatformError
 from prefect_tpu.infra.storage import BUCKET
+from prefect_tpu.infra.training import bare
 from prefect_tpu.infra.training.context import Context, context
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Info:
-    """What a program may want to know of its job. Outside a job: one host that leads itself.
+    """What a program may want to know of its job. Outside a job: one host that leads itself, or the one of several that
+    another launcher says it is, as `join` reads it.
 
     output: the job's folder; outside a job the current one. In a bucket it is a text such as
         `gs://bucket/jobs/digits`, as gcsfs, `etils.epath` and TensorStore take it.
@@ -42,9 +44,17 @@ class Info:
 
 
 def info() -> Info:
-    """This process's job, host and data."""
+    """This process's job, host and data.
+
+    Raises `UsageError` where variables of another launcher are missing or contradict each other.
+    """
     here = context()
-    return Info() if here is None else _inside(here)
+    return _outside() if here is None else _inside(here)
+
+
+def _outside() -> Info:
+    peers = bare.peers()
+    return Info() if peers is None else Info(host=peers.host, hosts=peers.hosts)
 
 
 def _inside(here: Context) -> Info:

@@ -1,14 +1,17 @@
-"""How do the hosts of a slice find each other, and is it the slice that was promised?"""
+"""How do the hosts of a slice find each other? By the plan; outside a job by what another launcher says."""
 
 from __future__ import annotations
 
+import os
+import sys
 from typing import Any
 
 from prefect_tpu.infra import addresses, layout
 from prefect_tpu.infra.contract import Event
-from prefect_tpu.infra.errors import CouldNotJoin, UsageError, WrongSlice
+from prefect_tpu.infra.errors import CouldNotJoin, UsageError
 from prefect_tpu.infra.plan import HostPlan
-from prefect_tpu.infra.training import agreement, by_framework, meeting, pathways
+from prefect_tpu.infra.training import agreement, bare, by_framework, meeting, pathways, slice_check
+from prefect_tpu.infra.training.bare import Peers
 from prefect_tpu.infra.training.context import Context, context
 from prefect_tpu.infra.training.progress import progress
 
@@ -16,15 +19,20 @@ from prefect_tpu.infra.training.progress import progress
 # JAX's 100 s are long for a slice that costs money; a starved machine still makes 60 s.
 HEARTBEAT_SECONDS = 60
 INITIALIZE_SECONDS = 60  # for JAX itself, when all hosts are known to be there
+BARE_SECONDS = 300.0  # outside a job: JAX's own patience, as nobody has said another one
 
-_JAX_BACKENDS = {"cpu": "cpu", "cuda": "gpu", "tpu": "tpu"}
-_joined: Context | None = None
+_joined: Context | Peers | None = None
 
 
 def join(framework: str = "jax") -> None:
-    """Meet the other hosts of the slice and check what is there; outside a job there is nothing to do.
+    """Meet the other hosts of the slice and check what is there. Call it first, before anything else uses JAX.
 
-    Call it first in the program, before anything else uses JAX. Calling it again does nothing.
+    Each host writes one line into its log: which it is, and its devices. Calling it again does nothing.
+
+    Outside a job the hosts are those of which the environment tells: what torchrun or Kubeflow set (`RANK`,
+    `WORLD_SIZE`, `MASTER_ADDR`, `MASTER_PORT`; `JAX_PROCESS_ID`, `JAX_NUM_PROCESSES`, `JAX_COORDINATOR_ADDRESS`;
+    `PROCESS_ID`, `NUM_PROCESSES`, `COORDINATOR_ADDRESS`, `COORDINATOR_PORT`), or GKE on machines with TPUs. Where it
+    tells of none there is nothing to do.
 
     Args:
         framework: "jax", or "torch": that makes PyTorch's process group, over NCCL where hosts have GPUs, else gloo,
@@ -32,8 +40,9 @@ def join(framework: str = "jax") -> None:
 
     Raises:
         CouldNotJoin: the hosts did not find each other in time.
-        WrongSlice: other devices or hosts were found than the plan promised.
-        UsageError: JAX was used before, or no host can meet over such a framework.
+        WrongSlice: other devices or hosts were found than the plan promised, or hosts with different devices.
+        UsageError: JAX was used before, variables of another launcher are missing or contradict each other, or no host
+            can meet over such a framework.
     """
     global _joined
     here = context()
@@ -44,45 +53,104 @@ def join(framework: str = "jax") -> None:
         )
     if framework != "jax":
         return by_framework.join(framework)
-    if here is None or here is _joined:
-        return
-    if here.plan.hosts > 1:
-        _initialize(here)
-    if here.plan.platform == pathways.PLATFORM:
+    if here is not None and here is not _joined:
+        _join_job(here.plan, here.host)
+        _joined = here
+    if here is None and not isinstance(_joined, Peers):
+        _joined = _join_bare()
+
+
+def _join_job(plan: HostPlan, host: int) -> None:
+    if plan.hosts > 1 and not _is_initialized():
+        meeting.wait_for_hosts(plan.coordinator, _word(plan), host, plan.hosts, plan.join_timeout)
+        _initialize(plan.coordinator, host, plan.hosts, f"job {plan.job!r}")
+    if plan.platform == pathways.PLATFORM:
         pathways.initialize()
-    _check_slice(here.plan)
-    agreement.meet("prefect_tpu joined")
+    slice_check.check_slice(plan)
+    _meet()
     progress().event(Event.JOINED)
-    _joined = here
 
 
-def _initialize(here: Context) -> None:
+def _join_bare() -> Peers | None:
+    """The processes that were met; None where this one is alone."""
+    if pathways.PLATFORM in os.environ.get("JAX_PLATFORMS", "").split(","):
+        pathways.initialize()
+        return None
+    peers = bare.peers()
+    if peers is None:
+        return None
+    if not _is_initialized():
+        _meet_bare(peers)
+    slice_check.check_hosts(peers.hosts, peers.host)
+    _meet()
+    return peers
+
+
+def _meet() -> None:
+    """All have found what they should."""
+    agreement.meet("prefect_tpu joined")
+    sys.stderr.write(f"prefect-tpu: {slice_check.found_here()}\n")
+
+
+def _meet_bare(peers: Peers) -> None:
+    if peers.coordinator is None:
+        _let_jax_detect(peers)
+        return
+    word = f"the {peers.hosts} processes" + (f" of run {peers.run}" if peers.run else "")
+    advice = "or start them within that time"
+    meeting.wait_for_hosts(peers.coordinator, word, peers.host, peers.hosts, BARE_SECONDS, advice)
+    _initialize(peers.coordinator, peers.host, peers.hosts, word, peers.device)
+
+
+def _is_initialized() -> bool:
     import jax
 
-    if jax.distributed.is_initialized():
-        return
-    plan = here.plan
-    meeting.wait_for_hosts(plan.coordinator, _word(plan), here.host, plan.hosts, plan.join_timeout)
+    return jax.distributed.is_initialized()
+
+
+def _initialize(coordinator: str, host: int, hosts: int, whose: str, device: int | None = None) -> None:
+    import jax
+
     try:
         jax.distributed.initialize(
-            coordinator_address=plan.coordinator,
-            num_processes=plan.hosts,
-            process_id=here.host,
+            coordinator_address=coordinator,
+            num_processes=hosts,
+            process_id=host,
+            local_device_ids=device,
             initialization_timeout=INITIALIZE_SECONDS,
             heartbeat_timeout_seconds=HEARTBEAT_SECONDS,
             cluster_detection_method="deactivate",  # else JAX asks the machine, though everything is said
-            **_bind(plan.coordinator),
+            **_bind(coordinator),
         )
     except jax.errors.JaxRuntimeError as exc:
         raise CouldNotJoin(
-            f"Host {here.host} of job {plan.job!r} met the other {plan.hosts - 1} at {plan.coordinator}, but JAX did"
-            f" not: {exc}. Look at the logs of the others: one has ended since."
+            f"Host {host} of {whose} met the other {hosts - 1} at {coordinator}, but JAX did not: {exc}. Look at the"
+            " logs of the others: one has ended since."
         ) from exc
     except RuntimeError as exc:  # JAX's own answer when it is too late
-        raise UsageError(
-            f"prefect_tpu.join() came too late on host {here.host}: {exc}"
-            " Call it first, before anything else uses JAX (also at import)."
+        raise _too_late(host, exc) from exc
+
+
+def _let_jax_detect(peers: Peers) -> None:
+    """On GKE's machines with TPUs JAX reads the same words, and what its own runtime adds to them."""
+    import jax
+
+    try:
+        jax.distributed.initialize(heartbeat_timeout_seconds=HEARTBEAT_SECONDS)
+    except (jax.errors.JaxRuntimeError, ValueError) as exc:
+        raise CouldNotJoin(
+            f"JAX did not find the others of host {peers.place}: {exc}. Where this program shall run on one host alone,"
+            f" unset {peers.said[0]}."
         ) from exc
+    except RuntimeError as exc:
+        raise _too_late(peers.host, exc) from exc
+
+
+def _too_late(host: int, exc: RuntimeError) -> UsageError:
+    return UsageError(
+        f"prefect_tpu.join() came too late on host {host}: {exc}"
+        " Call it first, before anything else uses JAX (also at import)."
+    )
 
 
 def _word(plan: HostPlan) -> str:
@@ -96,55 +164,3 @@ def _bind(coordinator: str) -> dict[str, Any]:
     name, _, port = coordinator.rpartition(":")
     loopback = addresses.own_loopback(name)
     return {"coordinator_bind_address": f"{loopback}:{port}"} if loopback else {}
-
-
-def _knows_slices(plan: HostPlan) -> bool:
-    """Only of TPUs JAX knows which of them belong together."""
-    return plan.platform == "tpu"
-
-
-def _expected(plan: HostPlan, devices: int) -> dict[str, object]:
-    """What JAX must find, where it finds so many devices in all."""
-    if plan.platform == pathways.PLATFORM:
-        return pathways.expected(plan, devices)
-    return {
-        "hosts": plan.hosts,
-        "devices of this host": plan.devices_per_host,
-        "devices in all": plan.hosts * plan.devices_per_host,
-        "platform": _JAX_BACKENDS.get(plan.platform, plan.platform),
-        **({"slices": plan.slices} if _knows_slices(plan) else {}),
-    }
-
-
-def _check_slice(plan: HostPlan) -> None:
-    import jax
-
-    try:
-        found = {
-            "hosts": jax.process_count(),
-            "devices of this host": jax.local_device_count(),
-            "devices in all": jax.device_count(),
-            "platform": jax.default_backend(),
-            "slices": len({getattr(device, "slice_index", 0) for device in jax.devices()}),
-        }
-    except RuntimeError as exc:  # JAX's own answer where it has no such platform
-        if plan.platform == pathways.PLATFORM and pathways.is_known():
-            raise CouldNotJoin(f"JAX does not reach the chips through Pathways: {exc}. {_advice(plan)}") from exc
-        raise WrongSlice(
-            f"JAX has no {plan.platform} device for {plan.accelerator}: {str(exc).rstrip('.')}."
-            f" {_advice(plan, 'libtpu.so' in str(exc))}"
-        ) from exc
-    wanted = _expected(plan, jax.device_count())
-    wrong = [f"{name}: {found[name]} instead of {value}" for name, value in wanted.items() if found[name] != value]
-    if wrong:
-        raise WrongSlice(f"The slice is not the {plan.accelerator} of the plan: {'; '.join(wrong)}. {_advice(plan)}")
-
-
-def _advice(plan: HostPlan, has_no_libtpu: bool = False) -> str:
-    if has_no_libtpu:
-        return "What hosts run has JAX without its part for TPUs: `pip install 'jax[tpu]'` into the image."
-    if plan.platform == pathways.PLATFORM:
-        return pathways.advice()
-    if plan.platform == "cuda":
-        return "Look what `prefect-tpu doctor` says of gpus and jax; JAX for CUDA is `pip install 'jax[cuda13]'`."
-    return "Check the accelerator's name and what else uses these chips."

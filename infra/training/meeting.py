@@ -20,7 +20,9 @@ _PAUSE = 0.1  # seconds between two tries to reach the leader
 _HELLO = 5.0  # seconds in which a caller must have said who it is
 
 
-def wait_for_hosts(address: str, word: str, host: int, hosts: int, timeout: float) -> None:
+def wait_for_hosts(
+    address: str, word: str, host: int, hosts: int, timeout: float, advice: str = "or raise join_timeout"
+) -> None:
     """Return on every host once all are there.
 
     Args:
@@ -29,6 +31,7 @@ def wait_for_hosts(address: str, word: str, host: int, hosts: int, timeout: floa
         host: this host's number; 0 leads.
         hosts: how many there are.
         timeout: seconds to wait at most.
+        advice: what else to do than to look at the logs of those that did not come.
 
     Raises:
         CouldNotJoin: some did not come in time; on the leader the message names them.
@@ -36,7 +39,7 @@ def wait_for_hosts(address: str, word: str, host: int, hosts: int, timeout: floa
     deadline = time.monotonic() + timeout
     if host == 0:
         with _server(address, word) as server:
-            _gather(server, word, hosts, deadline, timeout)
+            _gather(server, word, hosts, deadline, f"{timeout:g} s", advice)
     elif not _is_called(addresses.split(address), f"{word} {host}\n".encode(), deadline):
         raise CouldNotJoin(
             f"Host {host} of {word} was not called by the leader at {address} within {timeout:g} s:"
@@ -57,7 +60,7 @@ def _server(address: str, word: str) -> Iterator[socket.socket]:
         yield server
 
 
-def _gather(server: socket.socket, word: str, hosts: int, deadline: float, timeout: float) -> None:
+def _gather(server: socket.socket, word: str, hosts: int, deadline: float, within: str, advice: str) -> None:
     """Accept until all have called, then let them go."""
     callers: dict[int, socket.socket] = {}
     with contextlib.ExitStack() as stack:
@@ -68,7 +71,7 @@ def _gather(server: socket.socket, word: str, hosts: int, deadline: float, timeo
             except TimeoutError:
                 raise CouldNotJoin(
                     f"{word} could not begin: of its {hosts} hosts {_listed(missing)} did not come within"
-                    f" {timeout:g} s. Look at the logs of these hosts, or raise join_timeout."
+                    f" {within}. Look at the logs of these hosts, {advice}."
                 ) from None
             if (host := _hello(caller, word, deadline)) is not None:
                 callers[host] = caller  # a host that calls again was cut off before

@@ -39,6 +39,13 @@ def test_what_is_of_flows_alone_stands_in_no_other_plan(make_plan: MakePlan) -> 
     assert HostPlan.from_json(flow.to_json()) == flow
 
 
+def test_a_mesh_stands_only_in_plans_that_say_one(make_plan: MakePlan) -> None:
+    """Objects in a cluster are known by the hash of their plan."""
+    assert "mesh" not in json.loads(make_plan().to_json())
+    said = make_plan(mesh='{"data": -1}')
+    assert HostPlan.from_json(said.to_json()) == said
+
+
 def test_one_more_field_of_a_later_release_is_no_obstacle(make_plan: MakePlan) -> None:
     raw = json.dumps({**json.loads(full(make_plan).to_json()), "colour": "blue"})
     assert HostPlan.from_json(raw) == full(make_plan)

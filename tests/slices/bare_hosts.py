@@ -125,6 +125,13 @@ class Slice:
         self._spawn(hosts, 0, devices, {}, case, kw)
         return hosts
 
+    def start_peers(self, environments: list[dict[str, str]], case: str, **kw: Any) -> Hosts:
+        """Processes that another launcher started, as their environments say."""
+        hosts = self._new_hosts(len(environments))
+        for process, env in enumerate(environments):
+            self._spawn(hosts, process, 1, {"JAX_PLATFORMS": "cpu", **env}, case, kw)
+        return hosts
+
     def _new_hosts(self, count: int) -> Hosts:
         hosts = Hosts(self.folder / f"start-{len(self.started)}")
         for host in range(count):

@@ -91,6 +91,26 @@ SETTINGS = {
     "drill of no host": (f"{TRAIN} --drill kill@step=1,host=4", "strikes no host (cpu has 1)"),
     "drill of no attempt": (f"{TRAIN} --drill kill@attempt=0", "never strikes: attempts and saves are counted from 1"),
 }
+MESHES = {
+    "mesh that is none": ("--mesh data", "Mesh 'data' cannot be read: write"),
+    "mesh of half an axis": ("--mesh data=", "Mesh 'data=' cannot be read"),
+    "mesh nested too deep": (f"--mesh {DEEP}", "cannot be read"),
+    "mesh of no devices": ("--mesh data=0", "has the size 0: use whole numbers from 1"),
+    "mesh of two axes of one name": ("--mesh [[2,2],[data,data]]", "names an axis twice"),
+    "mesh with two rests": ("--mesh data=-1,tp=-1", "2 axes of size -1: only one can take the rest"),
+    "mesh without a name": ("--mesh [[2,2],[data]]", "has 2 sizes and 1 names"),
+    "mesh for fewer devices": (
+        "--mesh data=4 -a v6e-8",
+        "Mesh data=4 is for 4 devices, v6e-8 has 8: it leaves devices idle. Use data=8",
+    ),
+    "mesh for more devices": ("--mesh data=4,tp=4 -a v6e-8", "it wants more than there are. Use data=2 × tp=4"),
+    "mesh for another shape of the list": (
+        "--mesh data=8 -a v6e-8 -a v6e-4",
+        "Mesh data=8 is for 8 devices, v6e-4 has 4",
+    ),
+    "mesh for one slice of two": ("--mesh data=8 -a v6e-8 --slices 2", "2 slices of v6e-8 have 16"),
+    "mesh that no slices can share": ("--mesh a=8,b=3 -a v6e-4 --slices 6", "none of its sizes divides by 6"),
+}
 PLACES = {
     "output of an unknown scheme": (f"{TRAIN} --output s3://bucket/jobs", "Output 's3://bucket/jobs' is not supported"),
     "output that is a file": (f"{TRAIN} --output a-file", "a-file is a file. Name another folder"),
@@ -110,6 +130,7 @@ CASES: dict[str, tuple[str, ...]] = {
     **{f"program: {name}": case for name, case in PROGRAMS.items()},
     **{f"parameter: {name}": case for name, case in PARAMETERS.items()},
     **{f"setting: {name}": case for name, case in SETTINGS.items()},
+    **{f"mesh: {name}": (f"{TRAIN} {words}", *says) for name, (words, *says) in MESHES.items()},
     **{f"place: {name}": case for name, case in PLACES.items()},
 }
 

@@ -69,6 +69,13 @@ CASES: dict[str, tuple[dict[str, Any], str]] = {
     "environment that is no mapping": ({"program": TRAIN, "env": ["A=1"]}, "env is ['A=1']"),
     "a variable with '='": ({"program": TRAIN, "env": {"A=B": "1"}}, "env has 'A=B', which"),
     "a variable of our own": ({"program": TRAIN, "env": {"PREFECT_TPU_ATTEMPT": "1"}}, "which prefect-tpu itself sets"),
+    "a mesh that is none": ({"program": TRAIN, "mesh": ["data"]}, "Mesh ['data'] cannot be read"),
+    "a mesh of fractions": ({"program": TRAIN, "mesh": {"data": 0.5}}, "has the size 0.5"),
+    "a mesh that is a number": ({"program": TRAIN, "mesh": 8}, "Mesh 8 cannot be read"),
+    "a mesh that the slice cannot be": (
+        {"program": TRAIN, "mesh": {"data": 3, "tp": -1}, "accelerator": "v6e-8"},
+        "Mesh data=3 × tp=-1 cannot be filled up: v6e-8 has 8 devices",
+    ),
     "a drill that is none": ({"program": TRAIN, "drills": ["quake@step=1"]}, "Drill 'quake@step=1' is not known"),
 }
 
@@ -96,6 +103,7 @@ def test_a_wrong_call_is_refused_before_it_is_a_run(place: Any, case: str) -> No
         ({"checkpoint_every": "soon"}, "checkpoint_every"),
         ({"max_failures": 1.5}, "max_failures"),
         ({"drills": "kill@step=1"}, "drills"),
+        ({"mesh": {"data": -1}}, "mesh"),
         ({"timing": {"grace": 0}}, "timing.grace"),
         ({"timing": {"deadline": -1}}, "timing.deadline"),
         ({"env": {"A": None}}, "env.A"),
