@@ -8,7 +8,7 @@ from prefect_tpu.infra import addresses, layout
 from prefect_tpu.infra.contract import Event
 from prefect_tpu.infra.errors import CouldNotJoin, UsageError, WrongSlice
 from prefect_tpu.infra.plan import HostPlan
-from prefect_tpu.infra.training import agreement, meeting, pathways
+from prefect_tpu.infra.training import agreement, alike, meeting, pathways
 from prefect_tpu.infra.training.context import Context, context
 from prefect_tpu.infra.training.progress import progress
 
@@ -28,6 +28,7 @@ def join() -> None:
 
     Raises:
         CouldNotJoin: the hosts did not find each other in time.
+        HostsDiffer: they run other code or versions than each other.
         WrongSlice: other devices or hosts were found than the plan promised.
         UsageError: JAX was used before.
     """
@@ -45,6 +46,7 @@ def join() -> None:
     if here.plan.platform == pathways.PLATFORM:
         pathways.initialize()
     _check_slice(here.plan)
+    alike.check_alike()
     agreement.meet("prefect_tpu joined")
     progress().event(Event.JOINED)
     _joined = here
