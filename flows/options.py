@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from prefect_tpu.flows.form import Pods, Timing
 
 Path = str | os.PathLike[str]
-PLAIN = ("env", "checkpoint_every", "max_preemptions", "max_failures", "drills", "slices", "start_from")
+PLAIN = ("env", "checkpoint_every", "max_preemptions", "max_failures", "drills", "slices", "start_from", "profile")
 TIMING = ("grace", "orphan_after", "join_timeout", "provision_timeout", "deadline", "stall_timeout")
 # What flows that call `train` take together, as their `training`.
 TRAINING = (
@@ -47,6 +47,7 @@ class OfAJob(TypedDict, total=False):
     backend: str
     slices: int
     start_from: str
+    profile: str
     image: str
     cluster: str
     pods: Pods | Mapping[str, Any]

@@ -57,6 +57,7 @@ def train(
     backend: str = "",
     slices: int = 1,
     start_from: str = "",
+    profile: str = "",
     image: str = "",
     cluster: str = "",
     pods: Pods = Pods(),  # noqa: B008
@@ -84,6 +85,7 @@ def train(
             given, and `pathways` where that is.
         slices: How many slices of the accelerator the program spans.
         start_from: Folder of another job whose newest checkpoint this one starts with, or the place of one checkpoint.
+        profile: Which steps all hosts record for xprof, such as `skip=10,steps=5`. Empty: none.
         image: What the container of each host runs: it has Python and the program's packages.
         cluster: The name `block:NAME` of a saved one, a kubeconfig context, or `gke://project/location/cluster`. Empty:
             the one this runs in, or that `kubectl` uses.
@@ -106,6 +108,7 @@ def train(
             "drills": tuple(drills),
             "slices": slices,
             "start_from": start_from,
+            "profile": profile,
             **timing.model_dump(),
             **where.settings,
         }

@@ -79,7 +79,8 @@ def _whole(value: Any) -> str:
 
 
 def _kind(value: Any) -> str:
-    layout = getattr(value.sharding, "spec", value.sharding)
+    spec = getattr(value.sharding, "spec", None)
+    layout = value.sharding if spec is None else tuple(spec)
     return f"{value.dtype}{list(value.shape)} over {len(value.sharding.device_set)} devices as {layout}"
 
 

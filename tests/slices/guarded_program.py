@@ -85,7 +85,27 @@ def join():
     return {}
 
 
-for case in (differs, computes_apart, misses_a_barrier, shows, join):
+def reports_steps(steps=6, slow=0.0, read=False):
+    """Steps that all hosts do together; host 1 comes late to each."""
+    tpu.join()
+    import jax
+    import jax.numpy as jnp
+    import numpy as np
+    from jax.sharding import NamedSharding, PartitionSpec
+
+    rows = NamedSharding(tpu.mesh(), PartitionSpec("data"))
+    shape = (jax.device_count(), 64, 64)
+    state = jax.make_array_from_callback(shape, rows, lambda where: np.ones(shape, np.float32)[where])
+    advance = jax.jit(lambda state: (state * 0.5 + state.mean(), jnp.mean(state)))
+    for step in range(steps):
+        if tpu.info().host == 1:
+            time.sleep(slow)
+        state, loss = advance(state)
+        tpu.report(step, loss=float(loss) if read else loss)
+    return {}
+
+
+for case in (differs, reports_steps, computes_apart, misses_a_barrier, shows, join):
     setattr(training_program, case.__name__, case)
 
 if __name__ == "__main__":

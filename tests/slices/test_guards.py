@@ -92,7 +92,7 @@ def test_the_leader_shows_what_lies_on_several_hosts(guarded: Slice) -> None:
     hosts = guarded.start(guarded.plan(2, 1), "shows")
     hosts.values()
     lines = hosts.log(0).splitlines()
-    held = "float32[4] over 2 devices as PartitionSpec('data',), of which this host holds [0:2] = [0. 1.]"
+    held = "float32[4] over 2 devices as ('data',), of which this host holds [0:2] = [0. 1.]"
     assert f"the leader alone {held}" in lines and f"mine: {held}" in lines
-    assert "all['weights']: float32[4] over 2 devices as PartitionSpec('data',) = [0. 1. 2. 3.]" in lines
+    assert "all['weights']: float32[4] over 2 devices as ('data',) = [0. 1. 2. 3.]" in lines
     assert "leader" not in hosts.log(1) and "weights" not in hosts.log(1)
