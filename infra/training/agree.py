@@ -65,6 +65,7 @@ class Agreement:
         self._trail = Trail()
         self._late: dict[int, dict[str, Any]] = {}  # call → arrays that may not be computed yet
         self._computed: dict[int, dict[str, str]] = {}  # call → their values
+        self._fetched_at = time.monotonic() - period
         self._lock = threading.Lock()
         self._last_told = ""
 
@@ -78,6 +79,21 @@ class Agreement:
             mark = self._trail.add(step, texts)
             if late:
                 self._late[mark.call] = late
+        if self._late and (now := time.monotonic()) - self._fetched_at >= self._period:
+            self._fetched_at = now
+            self._fetch()
+
+    def _fetch(self) -> None:
+        """Read what is computed by now, in the program's own thread: an array that it donates meanwhile ends Python."""
+        with self._lock:
+            kept = {mark.call for mark in self._trail.marks()}
+        known = {call: self._computed.get(call, {}) for call in kept}
+        for call in self._late.keys() & kept:
+            ready = {name: array for name, array in self._late[call].items() if name not in known[call]}
+            found = {name: text for name, array in ready.items() if (text := _computed(array)) is not None}
+            known[call] = known[call] | found
+        self._late = {call: arrays for call, arrays in self._late.items() if call in kept}
+        self._computed = known
 
     def end(self) -> None:
         """The program returns: whoever goes on will find that this host does not."""
@@ -106,17 +122,8 @@ class Agreement:
 
     def _marks(self) -> list[Mark]:
         with self._lock:
-            marks = self._trail.marks()
-            late = {mark.call: self._late[mark.call] for mark in marks if mark.call in self._late}
-            self._late = dict(late)  # what the trail has dropped is let go
-        self._computed = {call: self._values(call, arrays) for call, arrays in late.items()}
-        return [replace(mark, late=self._computed.get(mark.call, {})) for mark in marks]
-
-    def _values(self, call: int, arrays: Mapping[str, Any]) -> dict[str, str]:
-        """Each is fetched once."""
-        known = self._computed.get(call, {})
-        missing = {name: _computed(array) for name, array in arrays.items() if name not in known}
-        return known | {name: text for name, text in missing.items() if text is not None}
+            marks, computed = self._trail.marks(), self._computed
+        return [replace(mark, late=computed.get(mark.call, {})) for mark in marks]
 
     def _run(self) -> None:
         with contextlib.suppress(Exception):  # the coordination service is gone: JAX and the runner say so
@@ -170,17 +177,15 @@ def _plain(name: str, value: Any) -> str:
         ) from exc
 
 
-def _computed(value: Any) -> str | None:
-    """The values of an array; None where they are not computed, are many, or lie on several hosts."""
-    try:
-        is_whole = value.is_fully_replicated or value.is_fully_addressable
-        if not is_whole or value.size > LARGEST_ARRAY or not value.is_ready():
-            return None
-        import numpy as np
-
-        found = np.asarray(value)
-    except RuntimeError:  # donated to a later step
+def _computed(array: Any) -> str | None:
+    """Its values; None where they are not computed, are many, lie on several hosts, or were donated."""
+    if array.is_deleted() or not array.is_ready() or array.size > LARGEST_ARRAY:
         return None
+    if not (array.is_fully_replicated or array.is_fully_addressable):
+        return None
+    import numpy as np
+
+    found = np.asarray(array)
     return repr(found.item()) if found.size == 1 else f"#{_digest(found.tobytes())}"
 
 

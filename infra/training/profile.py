@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +69,7 @@ class Recorder:
             raise RuntimeError("it is JAX that records, and this program does not use it; PyTorch has torch.profiler")
         import jax
 
-        self._folder = tempfile.TemporaryDirectory(dir=self._near, prefix="profile-")
+        self._folder = tempfile.TemporaryDirectory(dir=self._near, prefix="profile-", ignore_cleanup_errors=True)
         jax.profiler.start_trace(self._folder.name)
         self._first = step
 
@@ -91,7 +91,7 @@ class Recorder:
         if folder is None:
             return
         with folder:
-            jax.profiler.stop_trace()
+            jax.profiler.stop_trace()  # type: ignore[no-untyped-call]
             name = layout.recording(self._run, jax.process_index())
             storage = open_on_host(self._output)
             for file in Path(folder.name).rglob("*.xplane.pb"):
@@ -102,10 +102,12 @@ class Recorder:
             sys.stderr.write(f"prefect-tpu: steps {self._first} to {last} are recorded: xprof --logdir {logdir}\n")
 
     @contextlib.contextmanager
-    def _surviving(self) -> Any:
+    def _surviving(self) -> Iterator[None]:
         try:
             yield
         except _FAILURES as exc:
+            if self._folder is not None:
+                self._folder.cleanup()
             self._seen, self._folder, self._step = self._window.skip + self._window.steps, None, None
             sys.stderr.write(f"prefect-tpu: no profile is recorded on this host: {exc}\n")
 

@@ -1,8 +1,8 @@
 """Which way did a host come, and where do the ways of several part? Pure.
 
-Hosts are looked at at different moments, so what they hold of their ways must overlap without being long: of the last
-calls each one is kept, of those before every second, every fourth and so on. A mark has the digest of all calls up to
-it, so that a difference shows at the next mark that two hosts both hold, however long ago it was.
+Hosts are looked at at different moments, so what they hold of their ways must overlap without being long: the first
+call and each of the last ones are kept, of those between every second, every fourth and so on. A mark has the digest
+of all calls up to it, so that a difference shows at the next mark that two hosts both hold, however long ago it was.
 """
 
 from __future__ import annotations
@@ -54,6 +54,7 @@ class Trail:
 
     def __init__(self) -> None:
         self._calls, self._way = 0, ""
+        self._first: list[Mark] = []  # one at most
         self._kept: list[deque[Mark]] = []
 
     def add(self, step: int | str, values: Values) -> Mark:
@@ -62,6 +63,7 @@ class Trail:
         said = f"{self._way}\n{step}\n{sorted(values.items())}"
         self._way = hashlib.blake2b(said.encode(), digest_size=8).hexdigest()
         mark = Mark(call=self._calls, step=step, values=values, way=self._way)
+        self._first = self._first or [mark]
         for level in range((self._calls & -self._calls).bit_length()):  # those whose distance divides the call
             if level == len(self._kept):
                 self._kept.append(deque(maxlen=EACH if level else LAST))
@@ -70,7 +72,7 @@ class Trail:
 
     def marks(self) -> list[Mark]:
         """All that is kept, oldest first, each once."""
-        kept = {mark.call: mark for level in self._kept for mark in level}
+        kept = {mark.call: mark for level in (self._first, *self._kept) for mark in level}
         return [kept[call] for call in sorted(kept)]
 
 
@@ -90,11 +92,11 @@ def parting(trails: Mapping[int, Sequence[Mark]]) -> Parting | None:
         for mark in marks:
             by_call.setdefault(mark.call, {})[host] = mark
     before: Mark | None = None
-    for call in sorted(call for call, marks in by_call.items() if len(marks) > 1):
-        marks = by_call[call]
-        if found := _parted(marks, before):
+    for call in sorted(call for call, made in by_call.items() if len(made) > 1):
+        made = by_call[call]
+        if found := _parted(made, before):
             return found
-        before = next(iter(marks.values()))
+        before = next(iter(made.values()))
     return None
 
 

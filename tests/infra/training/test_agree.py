@@ -22,11 +22,13 @@ from prefect_tpu.infra.training.agree import TRAILS, Agreement  # noqa: E402
 
 def two() -> tuple[Words, Agreement, Agreement]:
     words = Words()
-    return words, Agreement(words.of(0, 2)), Agreement(words.of(1, 2))
+    return words, Agreement(words.of(0, 2), period=0.0), Agreement(words.of(1, 2), period=0.0)
 
 
-def said(words: Words, host: int = 0) -> dict[str, str]:
-    return dict(trail.read(words.told[f"{TRAILS}/{host}"])[-1].values)
+def said(words: Words, step: int = 0) -> dict[str, str]:
+    """By the leader."""
+    marks = trail.read(words.told[f"{TRAILS}/0"])
+    return dict(next(mark for mark in marks if mark.step == step).values)
 
 
 def test_every_host_hears_the_leaders_verdict() -> None:
@@ -65,9 +67,11 @@ def test_a_donated_array_is_not_looked_at() -> None:
 
     words, leader, _ = two()
     loss = jnp.float32(1.0)
-    leader.add(0, {"loss": loss})
+    leader.add(0, {"loss": loss * 2})
+    leader.add(1, {"loss": loss})
     loss.delete()
-    assert leader.look() is None and said(words) == {"loss": "float32[]"}
+    leader.add(2, {})
+    assert leader.look() is None and said(words, step=1) == {"loss": "float32[]"}
 
 
 def test_what_cannot_be_compared_is_refused() -> None:

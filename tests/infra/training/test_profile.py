@@ -65,7 +65,8 @@ def test_a_program_that_ends_early_keeps_what_there_is(tmp_path: Path) -> None:
     trained(found, 4)
     found.end(3)
     found.end(3)
-    assert recorded(tmp_path / "profile/plugins/profile/run/host-0.xplane.pb").count("train") == 3
+    place = tmp_path / "profile/plugins/profile/run/host-0.xplane.pb"
+    assert recorded(place).count("train") == 4, "three, and the one that had begun"
 
 
 def test_a_profile_that_cannot_be_had_ends_no_training(tmp_path: Path, capfd: Any) -> None:
