@@ -23,7 +23,8 @@ from prefect_tpu.infra.training.board import Board, board
 from prefect_tpu.infra.training.giving_up import give_up
 from prefect_tpu.infra.training.trail import END, Mark, Parting, Trail
 
-PERIOD = 1.0  # seconds between two looks: a host tells, the leader compares, all hear of it within three of them
+SHORTEST, LONGEST = 0.25, 1.0  # seconds between two looks: a host tells, the leader compares, all hear of it
+HOSTS_AT_SHORTEST = 32  # more are looked at less often: the leader's is the only board
 HEARD_WITHIN = 1.5  # seconds that the leader, without which nobody hears anything, waits for the others to hear it
 LONGEST_VALUE = 60  # characters; of what is longer a digest is compared
 LARGEST_ARRAY = 1024  # elements of an array whose values are compared
@@ -60,12 +61,14 @@ def agree(step: int, **values: Any) -> None:
 class Agreement:
     """The trail of this process, and the thread that compares it with those of the others."""
 
-    def __init__(self, told: Board, period: float = PERIOD) -> None:
-        self._board, self._period = told, period
+    def __init__(self, told: Board, period: float | None = None) -> None:
+        self._board = told
+        self._period = min(LONGEST, SHORTEST * max(1.0, told.hosts / HOSTS_AT_SHORTEST)) if period is None else period
+        self._fetch_pause = LONGEST if period is None else period
         self._trail = Trail()
         self._late: dict[int, dict[str, Any]] = {}  # call → arrays that may not be computed yet
         self._computed: dict[int, dict[str, str]] = {}  # call → their values
-        self._fetched_at = time.monotonic() - period
+        self._fetched_at = time.monotonic() - LONGEST
         self._lock = threading.Lock()
         self._last_told = ""
 
@@ -79,7 +82,7 @@ class Agreement:
             mark = self._trail.add(step, texts)
             if late:
                 self._late[mark.call] = late
-        if self._late and (now := time.monotonic()) - self._fetched_at >= self._period:
+        if self._late and (now := time.monotonic()) - self._fetched_at >= self._fetch_pause:
             self._fetched_at = now
             self._fetch()
 
