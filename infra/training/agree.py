@@ -19,16 +19,15 @@ from typing import Any, NoReturn
 
 from prefect_tpu.infra.errors import HostsDiffer, UsageError
 from prefect_tpu.infra.training import trail
-from prefect_tpu.infra.training.board import Board, board
+from prefect_tpu.infra.training.board import Board, board, hear
 from prefect_tpu.infra.training.giving_up import give_up
 from prefect_tpu.infra.training.trail import END, Mark, Parting, Trail
 
 SHORTEST, LONGEST = 0.25, 1.0  # seconds between two looks: a host tells, the leader compares, all hear of it
 HOSTS_AT_SHORTEST = 32  # more are looked at less often: the leader's is the only board
-HEARD_WITHIN = 1.5  # seconds that the leader, without which nobody hears anything, waits for the others to hear it
 LONGEST_VALUE = 60  # characters; of what is longer a digest is compared
 LARGEST_ARRAY = 1024  # elements of an array whose values are compared
-TRAILS, HEARD, VERDICT = "agree", "agreed", "verdict"  # where they lie on the board
+TRAILS, VERDICT = "agree", "verdict"  # where they lie on the board
 
 _ADVICE = (
     "All hosts must do the same steps with the same values, or they wait for each other in collectives for ever. Look"
@@ -137,15 +136,8 @@ class Agreement:
     def _leave(self, found: Parting) -> NoReturn:
         error = HostsDiffer(f"{found.said[:1].upper()}{found.said[1:]}. {_ADVICE}")
         with contextlib.suppress(Exception):
-            self._board.put(f"{HEARD}/{self._board.host}", "")
-            if self._board.host == 0:
-                self._wait_until_all_heard()
+            hear(self._board, VERDICT)
         give_up(error, is_our_fault=self._board.host in found.hosts)
-
-    def _wait_until_all_heard(self) -> None:
-        until = time.monotonic() + HEARD_WITHIN
-        while time.monotonic() < until and len(self._board.below(HEARD)) < self._board.hosts:
-            time.sleep(self._period / 20)
 
 
 def _whole(step: Any) -> int:

@@ -13,7 +13,7 @@ from types import ModuleType
 
 from prefect_tpu.infra.errors import CouldNotJoin, HostsDiffer
 from prefect_tpu.infra.training import trail
-from prefect_tpu.infra.training.board import board
+from prefect_tpu.infra.training.board import board, hear
 from prefect_tpu.infra.training.context import context
 from prefect_tpu.infra.training.trail import Mark
 
@@ -45,6 +45,7 @@ def check_alike() -> None:
     if found is None:
         raise CouldNotJoin(f"Host {told.host} did not hear from the leader whether all hosts run the same program.")
     if found:
+        hear(told, "alikeness")
         raise HostsDiffer(f"{found}. {_ADVICE}")
 
 

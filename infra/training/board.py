@@ -7,12 +7,14 @@ a collective. JAX says nothing of it in public, so its names are used here alone
 from __future__ import annotations
 
 import sys
+import time
 from typing import Any, Protocol
 
 from prefect_tpu.infra.errors import UsageError
 from prefect_tpu.infra.training.context import context
 
 _ROOT = "prefect_tpu"
+HEARD_WITHIN = 1.5  # seconds that the leader waits for the others at its end: they look several times in them
 
 
 class Board(Protocol):
@@ -66,6 +68,14 @@ class JaxBoard:
             if "DEADLINE_EXCEEDED" in str(exc):
                 return None
             raise
+
+
+def hear(told: Board, word: str) -> None:
+    """Say that this host has heard a word, before it ends. The leader ends last: without it nobody hears anything."""
+    told.put(f"{word}-heard/{told.host}", "")
+    until = time.monotonic() + HEARD_WITHIN
+    while told.host == 0 and time.monotonic() < until and len(told.below(f"{word}-heard")) < told.hosts:
+        time.sleep(HEARD_WITHIN / 50)
 
 
 def board(caller: str) -> Board | None:

@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
-from prefect_tpu.infra import contract
-from prefect_tpu.infra.contract import Scratch
+from prefect_tpu.infra import contract, layout
+from prefect_tpu.infra.contract import Event, Scratch
+from prefect_tpu.infra.policy.slow import slow_host
+from prefect_tpu.infra.scratch import read_progress
 
 pytestmark = [pytest.mark.slices, pytest.mark.timeout(180)]
 
@@ -87,6 +89,17 @@ def test_hosts_of_other_code_do_not_begin(guarded: Slice, tmp_path: Path) -> Non
     outcomes = guarded.start(guarded.plan(2, 1), "join").outcomes()
     assert {outcome["error"] for outcome in outcomes} == {"HostsDiffer"}
     assert "the code of guarded_program.py is" in outcomes[0]["message"] and "on host 1, else" in outcomes[0]["message"]
+
+
+def test_hosts_record_one_run_and_the_slow_one_is_known(guarded: Slice) -> None:
+    plan = guarded.plan(2, 1, profile="skip=20,steps=2")
+    hosts = guarded.start(plan, "reports_steps", steps=40, slow=0.05)
+    hosts.values()
+    for host in (0, 1):
+        assert [(e["first"], e["last"]) for e in hosts.events(host, Event.PROFILED)] == [(20, 21)]
+        assert (guarded.output / layout.recording("attempt-1", host)).stat().st_size > 0
+    found = slow_host({host: read_progress(hosts.scratch(host)) for host in (0, 1)})
+    assert found is not None and (found.host, found.own_seconds > 0.05) == (1, True)
 
 
 def test_the_leader_shows_what_lies_on_several_hosts(guarded: Slice) -> None:
