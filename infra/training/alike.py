@@ -13,7 +13,7 @@ from types import ModuleType
 
 from prefect_tpu.infra.errors import CouldNotJoin, HostsDiffer
 from prefect_tpu.infra.training import trail
-from prefect_tpu.infra.training.board import board, hear
+from prefect_tpu.infra.training.board import hear, open_board
 from prefect_tpu.infra.training.context import context
 from prefect_tpu.infra.training.trail import Mark
 
@@ -28,13 +28,13 @@ _ADVICE = (
 
 
 def check_alike() -> None:
-    """Return where all hosts run the same program in the same versions. Every host calls it, once.
+    """Return where all hosts run the same program in the same versions. Every host that JAX has met calls it, once.
 
     Raises:
         CouldNotJoin: a host fell silent meanwhile.
         HostsDiffer: they do not; the message names the host and what differs.
     """
-    told = board("join()")
+    told = open_board()
     if told is None:
         return
     told.put(f"alike/{told.host}", json.dumps(facts()))

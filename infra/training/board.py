@@ -84,17 +84,26 @@ def board(caller: str) -> Board | None:
     Raises:
         UsageError: there are other hosts, and JAX has not met them.
     """
-    jax = sys.modules.get("jax")
-    if jax is not None and jax.distributed.is_initialized():
-        from jax._src import distributed
-
-        state = distributed.global_state
-        return None if state.num_processes == 1 else JaxBoard(state.client, state.process_id, state.num_processes)
     here = context()
-    if here is not None and here.plan.hosts > 1:
+    if not _is_open() and here is not None and here.plan.hosts > 1:
         raise UsageError(
             f"prefect_tpu.{caller} speaks with the other {here.plan.hosts - 1} hosts through JAX, which has not met"
             " them: call prefect_tpu.join() first. In a program of PyTorch alone use torch.distributed"
             " (monitored_barrier, TORCH_DISTRIBUTED_DEBUG=DETAIL)."
         )
-    return None
+    return open_board()
+
+
+def open_board() -> Board | None:
+    """The same, and None also where JAX has not met the other hosts."""
+    if not _is_open():
+        return None
+    from jax._src import distributed
+
+    state = distributed.global_state
+    return None if state.num_processes == 1 else JaxBoard(state.client, state.process_id, state.num_processes)
+
+
+def _is_open() -> bool:
+    jax = sys.modules.get("jax")
+    return jax is not None and bool(jax.distributed.is_initialized())
