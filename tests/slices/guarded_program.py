@@ -21,18 +21,18 @@ def together():
     multihost_utils.process_allgather(np.zeros(1))
 
 
-def differs(value_at=None, stays_at=None, returns_at=None, steps=6, odd=1):
-    """Host `odd` says another batch at a step, goes elsewhere, or returns, while the others wait in a collective."""
+def differs(value_at=None, returns_at=None, steps=6, odd=1):
+    """Host `odd` says another batch at a step, or returns, while the others wait in a collective."""
     tpu.join()
     odd_one = tpu.info().host == odd
     for step in range(steps):
-        if odd_one and step in (value_at, stays_at, returns_at):
+        if odd_one and step in (value_at, returns_at):
             sys.stdout.write(f"parted at {time.time()}\n")
             sys.stdout.flush()
         if odd_one and step == returns_at:
             return {"returned": step}
         tpu.agree(step, batch=[16 if odd_one and step == value_at else 32, 8])
-        if odd_one and step in (value_at, stays_at):
+        if odd_one and step == value_at:
             time.sleep(60)  # the others wait for this host; it is ended before
         together()
     return {"steps": steps}

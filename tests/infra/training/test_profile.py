@@ -11,10 +11,9 @@ import jax.numpy as jnp
 import pytest
 
 from prefect_tpu.infra.errors import UsageError
+from prefect_tpu.infra.storage import open_on_host
 from prefect_tpu.infra.training.profile import Recorder, recorder
 from prefect_tpu.infra.windows import Window
-
-NOTHING: dict[str, Any] = {}
 
 
 def nobody(*_: Any, **__: Any) -> None:
@@ -67,6 +66,14 @@ def test_a_program_that_ends_early_keeps_what_there_is(tmp_path: Path) -> None:
     found.end(3)
     place = tmp_path / "profile/plugins/profile/run/host-0.xplane.pb"
     assert recorded(place).count("train") == 4, "three, and the one that had begun"
+
+
+def test_a_profile_lies_in_a_bucket_as_on_a_disk(bucket: str, capfd: Any) -> None:
+    found = Recorder(Window(skip=1, steps=1), f"{bucket}/jobs/digits", "attempt-1", nobody, None)
+    trained(found, 2)
+    stored = open_on_host(f"{bucket}/jobs/digits").list("profile")
+    assert stored == ["profile/plugins/profile/attempt-1/host-0.xplane.pb"]
+    assert f"xprof --logdir {bucket}/jobs/digits/profile" in capfd.readouterr().err
 
 
 def test_a_profile_that_cannot_be_had_ends_no_training(tmp_path: Path, capfd: Any) -> None:
