@@ -30,6 +30,7 @@ class Training(BaseModel):
     max_failures: int = Field(0, ge=0, description="Restarts after an error of the program.")
     slices: int = Field(1, ge=1, description="How many slices the program spans.")
     drills: list[str] = Field([], description="Failures to rehearse.")
+    profile: str = Field("", description="Which steps all hosts record, such as `skip=10,steps=5`. Empty: none.")
     timing: Timing = Field(Timing(), description="How long the launcher waits.")
 
     def given(self) -> dict[str, Any]:

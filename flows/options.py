@@ -24,6 +24,7 @@ TRAINING = (
     "max_failures",
     "slices",
     "drills",
+    "profile",
     "timing",
 )
 

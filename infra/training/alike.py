@@ -7,7 +7,7 @@ import json
 import os
 import platform
 import sys
-from importlib import import_module
+from importlib import metadata
 from pathlib import Path
 from types import ModuleType
 
@@ -67,14 +67,17 @@ def facts() -> dict[str, str]:
     """What must be the same on every host."""
     return {
         "Python": platform.python_version(),
-        **{f"the version of {name}": _version(name) for name in ("jax", "jaxlib", "prefect_tpu")},
+        **{f"the version of {name}": _version(name) for name in ("jax", "jaxlib", "prefect-tpu")},
         **{f"the code of {path.name}": _hash(path) for path in _files()},
         **{name: _flags(os.environ[name]) for name in _SETTINGS if os.environ.get(name)},
     }
 
 
 def _version(name: str) -> str:
-    return str(getattr(import_module(name), "__version__", "unknown"))
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:  # what our runner brought along is the same everywhere
+        return "unknown"
 
 
 def _files() -> list[Path]:

@@ -48,7 +48,7 @@ class Reports:
         self._recent: deque[Report] = deque(maxlen=STEPS_AHEAD + 1)  # the newest last
         self._shown: Report | None = None
         self._pace = Pace()
-        self._began = self._written_at = self._event_at = self._added_at = clock()
+        self._began = self._written_at = self._event_at = self._added_at = self._paced_at = clock()
 
     def add(self, step: int, metrics: Mapping[str, Any]) -> None:
         step = _whole(step)
@@ -57,8 +57,8 @@ class Reports:
         if len(self._recent) > STEPS_AHEAD:
             _wait(self._recent[0].metrics)
             now = self._clock()
-        self._pace.add(now - self._added_at, now - came)
-        self._added_at = now
+        self._pace.add(now - self._paced_at, now - came)
+        self._added_at = self._paced_at = now
         if self._shown is None:
             self._files.update(first_step=step)
             self._show(self._recent[-1], now)
@@ -92,6 +92,7 @@ class Reports:
 
     def _record(self, recorder: Recorder, report: Report) -> None:
         recorder.reported(report.step, lambda: _wait(report.metrics))
+        self._paced_at = self._clock()  # what a recording takes is no step's
         if recorder.is_over:
             self._recorder = None
 
