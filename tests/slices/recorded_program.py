@@ -19,10 +19,10 @@ from prefect_tpu.infra.windows import Window
 HEARD: list[dict[str, Any]] = []
 
 
-def trained(output: str, steps: int, **window: int) -> Recorder:
+def trained(output: str, count: int, **window: int) -> Recorder:
     found = Recorder(Window(**window), output, "attempt-3", lambda event, **facts: HEARD.append(facts), None)
     advance, state = jax.jit(lambda x: x @ x), jnp.eye(8)
-    for step in range(steps):
+    for step in range(count):
         state = advance(state)
         if not found.is_over:
             found.reported(step, state.block_until_ready)
