@@ -68,7 +68,7 @@ class Loss:
 
     def __array__(self, *_: Any, **__: Any) -> Any:
         assert self.ready and not self.deleted
-        return np.float32(self.number)
+        return np.asarray(self.number, np.float32)
 
 
 def test_an_array_of_jax_is_compared_when_it_is_computed() -> None:
