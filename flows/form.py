@@ -31,6 +31,7 @@ class Training(BaseModel):
     slices: int = Field(1, ge=1, description="How many slices the program spans.")
     mesh: str = Field("", description="Of a program that says none, such as `data=-1,tp=4`.")
     drills: list[str] = Field([], description="Failures to rehearse.")
+    profile: str = Field("", description="Which steps all hosts record, such as `skip=10,steps=5`. Empty: none.")
     timing: Timing = Field(Timing(), description="How long the launcher waits.")
 
     def given(self) -> dict[str, Any]:

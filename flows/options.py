@@ -13,7 +13,17 @@ if TYPE_CHECKING:
     from prefect_tpu.flows.form import Pods, Timing
 
 Path = str | os.PathLike[str]
-PLAIN = ("env", "checkpoint_every", "max_preemptions", "max_failures", "drills", "slices", "start_from", "mesh")
+PLAIN = (
+    "env",
+    "checkpoint_every",
+    "max_preemptions",
+    "max_failures",
+    "drills",
+    "slices",
+    "start_from",
+    "mesh",
+    "profile",
+)
 TIMING = ("grace", "orphan_after", "join_timeout", "provision_timeout", "deadline", "stall_timeout")
 # What flows that call `train` take together, as their `training`.
 TRAINING = (
@@ -25,6 +35,7 @@ TRAINING = (
     "slices",
     "mesh",
     "drills",
+    "profile",
     "timing",
 )
 
@@ -49,6 +60,7 @@ class OfAJob(TypedDict, total=False):
     slices: int
     start_from: str
     mesh: str | Mapping[str, int] | Sequence[Any]
+    profile: str
     image: str
     cluster: str
     pods: Pods | Mapping[str, Any]

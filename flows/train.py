@@ -58,6 +58,7 @@ def train(
     slices: int = 1,
     start_from: str = "",
     mesh: str = "",
+    profile: str = "",
     image: str = "",
     cluster: str = "",
     pods: Pods = Pods(),  # noqa: B008
@@ -86,6 +87,7 @@ def train(
         slices: How many slices of the accelerator the program spans.
         start_from: Folder of another job whose newest checkpoint this one starts with, or the place of one checkpoint.
         mesh: What `prefect_tpu.mesh()` gives a program that says none, such as `data=-1,tp=4`. Empty: one axis `data`.
+        profile: Which steps all hosts record for xprof, such as `skip=10,steps=5`. Empty: none.
         image: What the container of each host runs: it has Python and the program's packages.
         cluster: The name `block:NAME` of a saved one, a kubeconfig context, or `gke://project/location/cluster`. Empty:
             the one this runs in, or that `kubectl` uses.
@@ -109,6 +111,7 @@ def train(
             "slices": slices,
             "start_from": start_from,
             "mesh": mesh,
+            "profile": profile,
             **timing.model_dump(),
             **where.settings,
         }

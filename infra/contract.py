@@ -52,6 +52,7 @@ class Env:
     REGION_KEY = "PREFECT_TPU_REGION_KEY"  # of a flow's job: by which the leader and the other hosts know each other
     OUTPUT = "PREFECT_TPU_OUTPUT"  # folder of all jobs where none is named
     SLICES = "PREFECT_TPU_LOCAL_SLICES"  # how many slices this machine lends at once
+    PROFILE = "PREFECT_TPU_PROFILE"  # which steps to record, as `skip=10,steps=5`, where its job does not say
     MAX_HOSTS = "PREFECT_TPU_LOCAL_MAX_HOSTS"  # how many hosts a slice of this machine may have
 
 
@@ -86,6 +87,7 @@ class Event(StrEnum):
     STEP = "step"  # `step` is done, with its metrics
     SAVED = "saved"  # the checkpoint of `step` is sealed
     DRILL = "drill"  # a rehearsed failure strikes this host now: the drill as `drill`
+    PROFILED = "profiled"  # a window of steps is recorded: the first and last of them, and where it lies
     ENDED = "ended"  # by the launcher: the attempt, with its outcome
 
 
@@ -189,6 +191,8 @@ class Progress:
     first_step: the first that this attempt reported.
     saved_step: the newest whose checkpoint is sealed, or that was restored.
     metrics: what was reported with the newest step.
+    step_seconds: from one report to the next, at the mean of the last ones.
+    own_seconds: of these, what this host did not wait in its reports for values that all hosts compute together.
     """
 
     step: int | None = None
@@ -196,6 +200,8 @@ class Progress:
     saved_step: int | None = None
     metrics: dict[str, float] = field(default_factory=dict)
     reported_after: float | None = None  # seconds from the runner's start to the newest report
+    step_seconds: float | None = None
+    own_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,9 @@
     ├── SweepFailed     a sweep was stopped, or none of its trials has a value
     ├── RegionFailed    in a flow on a slice: a region failed by its own doing
     ├── WrongSlice      on a host: the slice is not what the plan promised
-    └── CouldNotJoin    on a host: the hosts did not find each other in time
+    ├── CouldNotJoin    on a host: the hosts did not find each other in time
+    ├── HostsDiffer     on a host: they run different programs, or the same one with different values
+    └── HostsMissing    on a host: some did not come to a barrier in time
     Preempted           on a host: saved, now leaving; a BaseException, so that no program swallows it
 
 What kind of failure a job had is data (`Failure`), not a class per cause.
@@ -160,6 +162,26 @@ class WrongSlice(PrefectTpuError):
 
 class CouldNotJoin(PrefectTpuError):
     """The hosts of the attempt did not find each other within the plan's `join_timeout`."""
+
+
+class HostsDiffer(PrefectTpuError):
+    """The hosts do not do the same: other code, other steps or other values. The message names who differs in what."""
+
+
+class HostsMissing(PrefectTpuError):
+    """Some hosts did not come to a barrier in time; `hosts` says which."""
+
+    def __init__(self, barrier: str, timeout: float, hosts: tuple[int, ...], where: str = "") -> None:
+        self.barrier, self.timeout, self.hosts, self.where = barrier, timeout, hosts, where
+        one = len(hosts) == 1
+        super().__init__(
+            f"Barrier {barrier!r} was not reached by host{'' if one else 's'} {', '.join(map(str, hosts))} within"
+            f" {timeout:g} s.{where} Look at the log of {'this host' if one else 'these hosts'}, or give the barrier a"
+            " longer timeout."
+        )
+
+    def __reduce__(self) -> tuple[type[HostsMissing], tuple[str, float, tuple[int, ...], str]]:
+        return HostsMissing, (self.barrier, self.timeout, self.hosts, self.where)
 
 
 class Preempted(BaseException):

@@ -10,6 +10,7 @@ from prefect_tpu.infra.errors import Failure, UsageError
 from prefect_tpu.infra.job_checks import check_count, check_environment, check_json, check_positive
 from prefect_tpu.infra.meshes import parse_mesh
 from prefect_tpu.infra.pods import PodSettings
+from prefect_tpu.infra.windows import parse_window
 
 PROGRAM_KINDS = ("function", "module", "file", "command", "flow")
 # How a job is carried out, not what it trains: once it has ended it may go on with other ones.
@@ -29,6 +30,7 @@ SETTINGS = frozenset(
         "deadline",
         "stall_timeout",
         "drills",
+        "profile",
     }
 )
 Json = Any  # what `json` reads and writes
@@ -101,6 +103,7 @@ class SliceJob:
         host compiles or saves. A host counts once its program has joined or reported; one that does neither is not
         watched, and only a deadline ends it.
     drills: failures to rehearse, such as `preempt@step=40,host=2`.
+    profile: which steps of each attempt all hosts record, such as `skip=10,steps=5`; "" for none.
     """
 
     name: str
@@ -124,6 +127,7 @@ class SliceJob:
     deadline: float | None = None
     stall_timeout: float | None = 1_800.0
     drills: tuple[str, ...] = ()
+    profile: str = ""
 
     def __post_init__(self) -> None:
         check_name(self.name)
@@ -136,6 +140,8 @@ class SliceJob:
                 check_positive(name, getattr(self, name))
         if self.mesh:
             parse_mesh(self.mesh)
+        if self.profile:
+            parse_window(self.profile)
         check_environment(self.env)
         if both := set(self.env) & set(self.pods.secrets if self.pods else ()):
             raise UsageError(f"env and the secrets of pods both have {min(both)!r}: leave it out of env.")
@@ -179,6 +185,7 @@ class AttemptSummary:
     saved_step: the newest whose checkpoint is sealed.
     instead_of: which better liked slices were not to be had, and why.
     places: the machines, in the platform's names, on which it lost hosts.
+    slow_host: which host kept the others waiting, and for how long, as a sentence; None where none did.
     """
 
     number: int
@@ -192,6 +199,7 @@ class AttemptSummary:
     saved_step: int | None = None
     instead_of: str | None = None
     places: tuple[str, ...] = ()
+    slow_host: str | None = None
     cluster: str | None = None
     zone: str | None = None
 

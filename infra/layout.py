@@ -41,6 +41,7 @@ LEDGER = "ledger"
 ROUNDS = "rounds"
 DRILLS = "drills"
 DRIVER_LOG = "driver.log"  # of a driver that nobody watches
+PROFILE = "profile"  # of recorded steps, laid out as xprof reads them
 COMPILATION_CACHE = "cache/jax"  # shared by all attempts
 MODEL_CANDIDATES = "candidates"  # of a model: trainings that may become its champion, as they were begun
 MODEL_HISTORY = "history"  # of a model: what became of them, a record each
@@ -253,6 +254,11 @@ def ledger(attempt: int, writer: str, sequence: int) -> str:
 def host_ledger(attempt: int, index: int, sequence: int) -> str:
     """A host's part of the ledger; its first object says that its program has joined or reported."""
     return ledger(attempt, f"host{index}", sequence)
+
+
+def recording(run: str, host: int) -> str:
+    """Of one host in a window of steps that all hosts recorded; xprof shows what has one run's name as one."""
+    return f"{PROFILE}/plugins/profile/{run}/host-{host}.xplane.pb"
 
 
 def drill(index: int) -> str:

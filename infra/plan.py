@@ -13,7 +13,7 @@ from typing import Any
 from prefect_tpu.infra import contract, layout
 from prefect_tpu.infra.job import Program
 
-_WHERE_SAID = ("regions", "region", "start_from", "mesh")
+_WHERE_SAID = ("regions", "region", "start_from", "mesh", "profile")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +50,7 @@ class HostPlan:
     mesh: of a program that says none itself, as JSON; empty where the job says none either.
     checkpoint_every, grace, join_timeout, deadline, stall_timeout: seconds, see `SliceJob`.
     orphan_after: seconds, see `SliceJob`; None where hosts run on to their deadline though nobody drives them.
+    profile: which steps to record, as `windows` reads it; "" for none.
     python: the interpreter of the hosts.
     regions: of a flow, `address:port` where its hosts and it meet for regions.
     region: which region this is the plan of; None of a plan that was sent.
@@ -88,6 +89,7 @@ class HostPlan:
     deadline: float | None = None
     stall_timeout: float | None = None
     drills: tuple[str, ...] = ()
+    profile: str = ""
     python: str
     regions: str | None = None
     region: str | None = None

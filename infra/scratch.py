@@ -32,6 +32,8 @@ def _progress(data: dict[str, Any]) -> Progress:
         saved_step=_step(data.get("saved_step")),
         metrics=_numbers(metrics) if isinstance(metrics, dict) else {},
         reported_after=_number(data.get("reported_after")),
+        step_seconds=_number(data.get("step_seconds")),
+        own_seconds=_number(data.get("own_seconds")),
     )
 
 

@@ -121,10 +121,13 @@ def as_url(picture: bytes) -> str:
 
 
 def notes(result: JobResult) -> list[str]:
-    """What the table leaves out, a sentence each: slices that were not to be had, and drills that came to nothing."""
+    """What the table leaves out, a sentence each: slices that were not to be had, hosts that kept the others waiting,
+    and drills that came to nothing.
+    """
     told = zip(result.attempts, names(result.attempts), strict=True)
     moves = [f"Attempt {a.number} ran on {name}: {a.instead_of}." for a, name in told if a.instead_of and _had_slice(a)]
-    return moves + drills_without_effect(result)
+    slow = [f"In attempt {a.number} {a.slow_host}." for a in result.attempts if a.slow_host]
+    return moves + slow + drills_without_effect(result)
 
 
 def _had_slice(attempt: AttemptSummary) -> bool:

@@ -34,7 +34,7 @@ OF_AN_END = (job.JobResult, job.AttemptSummary, errors.Failure)
 OF_NOW = (status.JobStatus, status.HostStatus, state.Observation, state.HostObservation)
 GROUPS = {"timing": form.Timing, "training": form.Training, "pods": form.Pods}  # of a flow's parameters
 NAMES_OF_OBJECTS = ("attempt_name", "trial_job")  # in `layout`, though no files have them
-MACHINE = ("OUTPUT", "SLICES", "MAX_HOSTS")  # set by whoever owns the machine; the others are a host's own
+MACHINE = ("OUTPUT", "SLICES", "MAX_HOSTS", "PROFILE")  # set by whoever owns the machine; the others are a host's own
 
 
 OFFERED = frozenset(prefect_tpu.__all__)

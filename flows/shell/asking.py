@@ -19,7 +19,7 @@ from prefect_tpu.infra.request import Request, made_up_name
 V = TypeVar("V")
 _DURATIONS = ("checkpoint_every", "grace", "provision_timeout", "join_timeout")
 _OR_NEVER = ("stall_timeout", "deadline")
-_AS_GIVEN = ("max_preemptions", "max_failures", "dialect", "slices", "start_from", "mesh")
+_AS_GIVEN = ("max_preemptions", "max_failures", "dialect", "slices", "start_from", "mesh", "profile")
 
 
 def request_of(options: JobOptions) -> Request:

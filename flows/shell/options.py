@@ -244,6 +244,14 @@ class JobOptions:
             show_default="one axis, data",
         ),
     ] = None
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            metavar="skip=N,steps=M",
+            help="Record M steps on all hosts, once N are reported, for xprof.",
+            show_default="nothing",
+        ),
+    ] = None
     queue: Annotated[
         str | None, typer.Option(help="A Kueue queue that admits the job.", rich_help_panel=IN_CLUSTER)
     ] = None

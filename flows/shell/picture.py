@@ -58,6 +58,8 @@ def picture(seen: JobStatus, *, took: float, state: JobState | None = None, left
         lines.append(Text(f"goes on from step {report.saved_step}"))
     if seen.hosts and not seen.state.is_final:
         lines += [_hosts(seen.hosts), *(Text(line, style="yellow") for line in silent(seen.hosts))]
+        if seen.slow_host is not None:
+            lines.append(Text(str(seen.slow_host), style="yellow"))
     return Group(*lines)
 
 

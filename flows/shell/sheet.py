@@ -91,6 +91,7 @@ def _facts(seen: JobStatus, job: SliceJob, storage: Storage, now: float) -> list
         "waits for": seen.waiting,
         "value": None if seen.value is None else json.dumps(seen.value),
         "saved": None if seen.saved_step is None else f"step {seen.saved_step}",
+        "slow": str(seen.slow_host) if seen.slow_host and seen.state.is_final else None,
         "changed": f"{written(now - seen.changed)} ago",
         "drills": ", ".join(_drills(job, storage)) or None,
         "files": seen.output,

@@ -143,6 +143,7 @@ def host_plan(attempt: Attempt, offer: Offer) -> HostPlan:
         deadline=job.deadline,
         stall_timeout=job.stall_timeout,
         drills=job.drills,
+        profile=job.profile,
         python=settings.python,
         regions=names.regions(job.name, attempt.number) if job.program.kind == "flow" else None,
     )

@@ -156,6 +156,7 @@ class LocalBackend:
             deadline=job.deadline,
             stall_timeout=job.stall_timeout,
             drills=job.drills,
+            profile=job.profile,
             python=sys.executable,
             regions=f"127.0.0.1:{free_port(f'{attempt.output}/{attempt.number}/regions')}" if is_flow else None,
         )

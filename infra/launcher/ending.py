@@ -51,7 +51,7 @@ class Ending:
         await following.end()
         summary = await run_sync(summing_up.ended_now, self.storage, plan, summary)
         await run_sync(history.write_outcome, self.storage, summary)
-        facts = {"outcome": summary.outcome, "last_step": summary.last_step}
+        facts = {"outcome": summary.outcome, "last_step": summary.last_step, **_of_a_slow_host(summary)}
         await run_sync(partial(self.ledger.write, summary.number, Event.ENDED, **facts))
         return summary
 
@@ -74,3 +74,7 @@ class Ending:
         as_ended = replace(written, outcomes={**written.outcomes, summary.number: summary})
         if (due := handed_back(self.job, as_ended, time.time())) is not None:
             self.tell.fails(due)
+
+
+def _of_a_slow_host(summary: AttemptSummary) -> dict[str, str]:
+    return {} if summary.slow_host is None else {"slow_host": summary.slow_host}

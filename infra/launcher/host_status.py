@@ -49,6 +49,8 @@ class HostStatus:
             "step": report.step,
             "first_step": report.first_step,
             "saved_step": report.saved_step,
+            "step_seconds": report.step_seconds,
+            "own_seconds": report.own_seconds,
             "metrics": {name: value if math.isfinite(value) else str(value) for name, value in report.metrics.items()},
         }
 

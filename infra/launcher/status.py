@@ -15,6 +15,7 @@ from prefect_tpu.infra.launcher.lease import driver_of
 from prefect_tpu.infra.launcher.waiting import read_waiting
 from prefect_tpu.infra.launcher.written import Reader, Written
 from prefect_tpu.infra.policy.offers import offer_of, offers_of, where
+from prefect_tpu.infra.policy.slow import SlowHost, slow_host
 from prefect_tpu.infra.state import HostPhase, JobState
 from prefect_tpu.infra.storage import Storage, local_folder, open_storage
 
@@ -74,12 +75,18 @@ class JobStatus:
         saved = [host.progress.saved_step for host in self.hosts]
         return _highest([*saved, *(attempt.saved_step for attempt in self.attempts)])
 
+    @property
+    def slow_host(self) -> SlowHost | None:
+        """The host that keeps the others of the newest attempt waiting."""
+        return slow_host({host.host: host.progress for host in self.hosts})
+
     def to_json(self) -> dict[str, Any]:
         shallow = {f.name: getattr(self, f.name) for f in fields(self)}
         return {
             **shallow,
             "step": self.step,
             "saved_step": self.saved_step,
+            "slow_host": None if self.slow_host is None else self.slow_host.host,
             "hosts": [host.to_json() for host in self.hosts],
             "attempts": [attempt.to_json() for attempt in self.attempts],
             "failure": self.failure and self.failure.to_json(),

@@ -12,6 +12,7 @@ from prefect_tpu.infra.launcher.ledger import Ledger
 from prefect_tpu.infra.plan import HostPlan
 from prefect_tpu.infra.policy.capacity import lost_places
 from prefect_tpu.infra.policy.failures import with_saves
+from prefect_tpu.infra.policy.slow import slow_host
 from prefect_tpu.infra.state import JobState, Observation
 from prefect_tpu.infra.storage import Storage
 
@@ -19,6 +20,7 @@ from prefect_tpu.infra.storage import Storage
 def of_attempt(storage: Storage, plan: HostPlan, seen: Observation, failure: Failure | None) -> AttemptSummary:
     """By the last look at its hosts and by what it left in the job's folder; it ends now."""
     submitted = Ledger(storage).submitted(plan.attempt)
+    slow = slow_host({host.host: host.progress for host in seen.hosts})
     return AttemptSummary(
         number=plan.attempt,
         accelerator=plan.accelerator,
@@ -31,6 +33,7 @@ def of_attempt(storage: Storage, plan: HostPlan, seen: Observation, failure: Fai
         saved_step=checkpoints.furthest(storage, plan),
         instead_of=submitted.instead_of,
         places=lost_places(seen),
+        slow_host=None if slow is None else str(slow),
         cluster=plan.cluster,
         zone=plan.zone,
     )

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from prefect_tpu.infra.contract import ExitCode, HostRecord, KilledBy, ProgramError, StopReason
-from prefect_tpu.infra.errors import CouldNotJoin, Failure, FailureKind, StorageAway
+from prefect_tpu.infra.errors import CouldNotJoin, Failure, FailureKind, HostsDiffer, HostsMissing, StorageAway
 from prefect_tpu.infra.policy import stalls
 from prefect_tpu.infra.state import HostObservation, Observation
 
@@ -154,6 +154,16 @@ def _kernel_killed_it(hosts: list[HostObservation]) -> _Cause:
     return None
 
 
+def _hosts_differ(hosts: list[HostObservation]) -> _Cause:
+    """Any host says which of them differs; the one that does says so of itself."""
+    saying = [host for host in hosts if host.record and _raised(host.record, HostsDiffer)]
+    if not saying:
+        return None
+    own = next((host for host in saying if host.record and not host.record.lost_peer), None)
+    is_sure = own is not None and any(host.record and host.record.lost_peer for host in saying)
+    return FailureKind.PROGRAM_ERROR, own.host if own and is_sure else None, _error_line(own or saying[0])
+
+
 def _all_stood_still(hosts: list[HostObservation]) -> _Cause:
     """Runners ended their programs because no host made a step; unless one had ended before and so stopped them."""
     stalled = [host.record for host in hosts if host.record and _is_stalled(host)]
@@ -205,7 +215,8 @@ def _program_raised(hosts: list[HostObservation]) -> _Cause:
     if not raised:
         return None
     first = min(raised, key=lambda host: (host.record.ended_since_join, host.host))  # type: ignore[union-attr]
-    return _kind_of_error(first.record), first.host, _error_line(first)
+    is_others = first.record is not None and _raised(first.record, HostsMissing)  # it waited for them in vain
+    return _kind_of_error(first.record), None if is_others else first.host, _error_line(first)
 
 
 def _kind_of_error(record: HostRecord | None) -> FailureKind:
@@ -243,6 +254,7 @@ _RULES = (
     _told_to_leave,
     _platform_took_it,
     _kernel_killed_it,
+    _hosts_differ,
     _all_stood_still,
     _host_is_gone,
     _runner_says,
@@ -250,6 +262,10 @@ _RULES = (
     _left_by_itself,
     _none_joined,
 )
+
+
+def _raised(record: HostRecord, error: type[Exception]) -> bool:
+    return record.error is not None and record.error.type == error.__name__
 
 
 def _is_crash(record: HostRecord) -> bool:

@@ -43,10 +43,17 @@ _HOME = {
     "transformers_trainer": "prefect_tpu.infra.training.transformers_trainer",
     "report": "prefect_tpu.infra.training.report",
     "info": "prefect_tpu.infra.training.info",
+    # guards of the program
+    "agree": "prefect_tpu.infra.training.agree",
+    "barrier": "prefect_tpu.infra.training.barrier",
+    "leader_print": "prefect_tpu.infra.training.printing",
+    "show": "prefect_tpu.infra.training.printing",
     # what can go wrong
     "Conflict": "prefect_tpu.infra.errors",
     "Failure": "prefect_tpu.infra.errors",
     "FailureKind": "prefect_tpu.infra.errors",
+    "HostsDiffer": "prefect_tpu.infra.errors",
+    "HostsMissing": "prefect_tpu.infra.errors",
     "JobFailed": "prefect_tpu.infra.errors",
     "NoSuchJob": "prefect_tpu.infra.errors",
     "PlatformError": "prefect_tpu.infra.errors",
@@ -75,6 +82,8 @@ if TYPE_CHECKING:  # the same table for type checkers and editors; a house test 
     from prefect_tpu.infra.errors import Conflict as Conflict
     from prefect_tpu.infra.errors import Failure as Failure
     from prefect_tpu.infra.errors import FailureKind as FailureKind
+    from prefect_tpu.infra.errors import HostsDiffer as HostsDiffer
+    from prefect_tpu.infra.errors import HostsMissing as HostsMissing
     from prefect_tpu.infra.errors import JobFailed as JobFailed
     from prefect_tpu.infra.errors import NoSuchJob as NoSuchJob
     from prefect_tpu.infra.errors import PlatformError as PlatformError
@@ -89,10 +98,14 @@ if TYPE_CHECKING:  # the same table for type checkers and editors; a house test 
     from prefect_tpu.infra.models.champion import champion as champion
     from prefect_tpu.infra.models.records import Champion as Champion
     from prefect_tpu.infra.sweep.result import SweepResult as SweepResult
+    from prefect_tpu.infra.training.agree import agree as agree
+    from prefect_tpu.infra.training.barrier import barrier as barrier
     from prefect_tpu.infra.training.checkpoints import checkpoints as checkpoints
     from prefect_tpu.infra.training.info import info as info
     from prefect_tpu.infra.training.join import join as join
     from prefect_tpu.infra.training.mesh import mesh as mesh
+    from prefect_tpu.infra.training.printing import leader_print as leader_print
+    from prefect_tpu.infra.training.printing import show as show
     from prefect_tpu.infra.training.report import report as report
     from prefect_tpu.infra.training.shard import shard as shard
     from prefect_tpu.infra.training.torch_checkpoints import torch_checkpoints as torch_checkpoints

@@ -10,7 +10,7 @@ from prefect_tpu.infra import addresses, layout
 from prefect_tpu.infra.contract import Event
 from prefect_tpu.infra.errors import CouldNotJoin, UsageError
 from prefect_tpu.infra.plan import HostPlan
-from prefect_tpu.infra.training import agreement, bare, by_framework, meeting, pathways, slice_check
+from prefect_tpu.infra.training import agreement, alike, bare, by_framework, meeting, pathways, slice_check
 from prefect_tpu.infra.training.bare import Peers
 from prefect_tpu.infra.training.context import Context, context
 from prefect_tpu.infra.training.progress import progress
@@ -40,6 +40,7 @@ def join(framework: str = "jax") -> None:
 
     Raises:
         CouldNotJoin: the hosts did not find each other in time.
+        HostsDiffer: they run other code or versions than each other.
         WrongSlice: other devices or hosts were found than the plan promised, or hosts with different devices.
         UsageError: JAX was used before, variables of another launcher are missing or contradict each other, or no host
             can meet over such a framework.
@@ -67,6 +68,7 @@ def _join_job(plan: HostPlan, host: int) -> None:
     if plan.platform == pathways.PLATFORM:
         pathways.initialize()
     slice_check.check_slice(plan)
+    alike.check_alike()
     _meet()
     progress().event(Event.JOINED)
 

@@ -20,6 +20,8 @@ from prefect_tpu.infra.drills import Moment
 from prefect_tpu.infra.errors import UsageError
 from prefect_tpu.infra.rehearsal import Rehearsal
 from prefect_tpu.infra.training.context import context
+from prefect_tpu.infra.training.pace import Pace
+from prefect_tpu.infra.training.profile import Recorder, recorder
 from prefect_tpu.infra.training.progress import ProgressFiles, progress
 
 SHORTEST_PAUSE = 0.25  # seconds between two writes: one takes a millisecond, and people see no more than this
@@ -35,23 +37,35 @@ class Report(NamedTuple):
 class Reports:
     """The reports of one process."""
 
-    def __init__(self, files: ProgressFiles, rehearsal: Rehearsal, clock: Callable[[], float] = time.monotonic) -> None:
-        self._files, self._rehearsal, self._clock = files, rehearsal, clock
+    def __init__(
+        self,
+        files: ProgressFiles,
+        rehearsal: Rehearsal,
+        clock: Callable[[], float] = time.monotonic,
+        recorder: Recorder | None = None,
+    ) -> None:
+        self._files, self._rehearsal, self._clock, self._recorder = files, rehearsal, clock, recorder
         self._recent: deque[Report] = deque(maxlen=STEPS_AHEAD + 1)  # the newest last
         self._shown: Report | None = None
-        self._began = self._written_at = self._event_at = self._added_at = clock()
+        self._pace = Pace()
+        self._began = self._written_at = self._event_at = self._added_at = self._paced_at = clock()
 
     def add(self, step: int, metrics: Mapping[str, Any]) -> None:
         step = _whole(step)
         self._recent.append(Report(step, metrics))
+        came = now = self._clock()
         if len(self._recent) > STEPS_AHEAD:
             _wait(self._recent[0].metrics)
-        now = self._added_at = self._clock()
+            now = self._clock()
+        self._pace.add(now - self._paced_at, now - came)
+        self._added_at = self._paced_at = now
         if self._shown is None:
             self._files.update(first_step=step)
             self._show(self._recent[-1], now)
         elif now - self._written_at >= SHORTEST_PAUSE:
             self._write(now)
+        if self._recorder is not None:
+            self._record(self._recorder, self._recent[-1])
         self._rehearsal.drag()
         self._rehearsal.strike(Moment.STEP, step, self.flush)
 
@@ -69,6 +83,18 @@ class Reports:
         """Bring the step alone up to date: after a failure the values may never come."""
         if self._recent and self._files.current.step != self._recent[-1].step:
             self._update()
+
+    def end(self) -> None:
+        """The program ends: its step is right, and a profile that is under way is kept."""
+        self.flush_step()
+        if self._recorder is not None and self._recent:
+            self._recorder.end(self._recent[-1].step)
+
+    def _record(self, recorder: Recorder, report: Report) -> None:
+        recorder.reported(report.step, lambda: _wait(report.metrics))
+        self._paced_at = self._clock()  # what a recording takes is no step's
+        if recorder.is_over:
+            self._recorder = None
 
     def _write(self, now: float) -> None:
         """Show the newest report whose values are there; the step goes on meanwhile."""
@@ -92,7 +118,7 @@ class Reports:
 
     def _update(self, **changes: object) -> None:
         after = self._files.after(self._added_at)
-        self._files.update(step=self._recent[-1].step, reported_after=after, **changes)
+        self._files.update(step=self._recent[-1].step, reported_after=after, **self._pace.facts, **changes)
 
 
 def _wait(metrics: Mapping[str, Any]) -> None:
@@ -136,8 +162,8 @@ def reports() -> Reports:
     if _reports is None:
         here = context()
         rehearsal = Rehearsal() if here is None else Rehearsal(here.plan, here.host, here.runner, here.started)
-        _reports = Reports(progress(), rehearsal)
-        atexit.register(_reports.flush_step)
+        _reports = Reports(progress(), rehearsal, recorder=recorder(progress().event))
+        atexit.register(_reports.end)
     return _reports
 
 

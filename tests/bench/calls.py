@@ -34,6 +34,24 @@ def own_time(blocks: int, steps: int) -> list[float]:
     return found[1:]  # in the first block things are used for the first time
 
 
+def guards(blocks: int, steps: int) -> list[float]:
+    """The same of an agreement on three values, one of which is computed on the chips."""
+    tpu.join()
+    import jax.numpy as jnp
+
+    loss = jnp.ones(()).block_until_ready()
+    found = []
+    for block in range(blocks + 1):
+        taken = 0.0
+        for step in range(block * steps, (block + 1) * steps):
+            time.sleep(STEP_SECONDS)
+            began = time.perf_counter()
+            tpu.agree(step, rows=[32, 8], rate=0.1, loss=loss)
+            taken += time.perf_counter() - began
+        found.append(taken / steps)
+    return found[1:]
+
+
 def saves(count: int, width: int, ballast: int) -> float:
     """Seconds from one save to the next at the mean, where each waits until the one before is whole on disk."""
     tpu.join()

@@ -54,6 +54,7 @@ EXPERIMENTS: dict[str, Made] = {
     "saving": (lambda sides, effort: saving.saving(sides, effort.job_seconds), lambda effort: effort.slow_jobs),
     "save": (lambda sides, effort: saving.one_save(sides), lambda effort: effort.jobs),
     "own": (lambda sides, effort: saving.own_time(sides, effort.short_jobs), lambda effort: effort.short_jobs),
+    "guards": (lambda sides, effort: saving.guards(sides, effort.short_jobs), lambda effort: effort.short_jobs),
     "shell": (lambda sides, effort: starts.shell(), lambda effort: effort.starts),
     "flow": (lambda sides, effort: starts.flow(), lambda effort: effort.starts),
     "runner": (lambda sides, effort: starts.runner(sides.folder), lambda effort: effort.starts),

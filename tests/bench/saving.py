@@ -52,6 +52,26 @@ def one_save(sides: Sides) -> Experiment:
 
 
 def own_time(sides: Sides, blocks: int) -> Experiment:
+    return _own(
+        sides,
+        blocks,
+        "own_time",
+        what="own time of `report` and `checkpoints.save`",
+        how=f"On two hosts of a job where nothing is due: a step and both calls, at the mean of {OWN_STEPS}.",
+    )
+
+
+def guards(sides: Sides, blocks: int) -> Experiment:
+    return _own(
+        sides,
+        blocks,
+        "guards",
+        what="own time of `agree`",
+        how=f"On two hosts of a job that agree on three values: a step and the call, at the mean of {OWN_STEPS}.",
+    )
+
+
+def _own(sides: Sides, blocks: int, program: str, *, what: str, how: str) -> Experiment:
     """All blocks are of one job: the first call carries it out."""
     found: Iterator[float] = iter(())
 
@@ -59,20 +79,13 @@ def own_time(sides: Sides, blocks: int) -> Experiment:
         nonlocal found
         taken = next(found, None)
         if taken is None:
-            found = iter(sides.job("calls.py:own_time", blocks=blocks, steps=OWN_STEPS))
+            found = iter(sides.job(f"calls.py:{program}", blocks=blocks, steps=OWN_STEPS))
             taken = next(found)
         return STEP_SECONDS + taken
 
     return Experiment(
         against=f"a step of {STEP_SECONDS * 1000:.0f} ms",
         other=lambda: STEP_SECONDS,
-        contenders=(
-            Contender(
-                what="own time of `report` and `checkpoints.save`",
-                how=f"On two hosts of a job where nothing is due: a step and both calls, at the mean of {OWN_STEPS}.",
-                seconds=ours,
-                goal=1.01,
-            ),
-        ),
+        contenders=(Contender(what=what, how=how, seconds=ours, goal=1.01),),
         warm_up=False,
     )

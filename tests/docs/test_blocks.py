@@ -27,6 +27,7 @@ SKIPPED = {
     ),
     ("docs/how-to/gke.md", "# 1. A cluster with Workload Identity, and a bucket where its TPUs are."),
     ("docs/how-to/my-own-script.md", "import torch"),
+    ("docs/how-to/profiling.md", "xprof --logdir ~/.local/share/prefect-tpu/steps/profile"),
     # tests/cluster/work_pool applies the same file.
     (
         "docs/how-to/work-pool.md",

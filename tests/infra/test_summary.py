@@ -166,3 +166,10 @@ def test_an_attempt_that_waited_in_vain_ran_nowhere(tmp_path: Path) -> None:
     dry = failure(FailureKind.NO_CAPACITY, "No slice.")
     second = attempt(2, None, None, None, accelerator="v6e-8", instead_of="v6e-16 is dry", failure=dry)
     assert notes(result(str(tmp_path), state="failed", attempts=(attempt(1, 0, 59, 42), second), failure=dry)) == []
+
+
+def test_a_host_that_kept_the_others_waiting_is_told_below_the_table(tmp_path: Path) -> None:
+    slow = attempt(1, 0, 9, 9, outcome="succeeded", failure=None, slow_host="host 1 is slow: all wait for it")
+    ended = result(str(tmp_path), attempts=(slow,))
+    assert notes(ended) == ["In attempt 1 host 1 is slow: all wait for it."]
+    assert "In attempt 1 host 1 is slow: all wait for it." in markdown(ended, None)

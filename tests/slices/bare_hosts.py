@@ -80,6 +80,7 @@ class Slice:
         self.output = folder / "out" / "job"
         self.attempt = 0
         self.started: list[Hosts] = []
+        self.programs: dict[int, Path] = {}  # what single hosts run instead of the usual one
 
     def plan(self, hosts: int, devices: int, **changes: Any) -> HostPlan:
         self.attempt += 1
@@ -143,7 +144,7 @@ class Slice:
         scratch = hosts.scratch(host)
         with open(scratch / "log", "wb") as log:
             process = subprocess.Popen(
-                [sys.executable, str(self.program), case, json.dumps(kw)],
+                [sys.executable, str(self.programs.get(host, self.program)), case, json.dumps(kw)],
                 env={
                     **os.environ,
                     "JAX_NUM_CPU_DEVICES": str(devices),

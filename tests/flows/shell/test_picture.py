@@ -102,6 +102,17 @@ def test_a_job_that_has_ended_has_no_bar() -> None:
     assert len(drawn(picture(replace(SEEN, state=JobState.FAILED), took=1.0))) == 1
 
 
+def test_a_host_that_keeps_the_others_waiting_is_named() -> None:
+    own = (0.001, 0.09)
+    hosts = tuple(
+        replace(host, progress=replace(host.progress, step_seconds=0.1, own_seconds=seconds))
+        for host, seconds in zip(RUNNING, own, strict=True)
+    )
+    lines = drawn(picture(replace(SEEN, hosts=hosts), took=65.0), width=200)
+    assert lines[3].startswith("host 1 is slow: its own part of a step takes 0.090 s, that of the others 0.001 s")
+    assert replace(SEEN, hosts=hosts).to_json()["slow_host"] == 1 and SEEN.to_json()["slow_host"] is None
+
+
 def test_who_is_silent_is_named_once_for_all_that_do_the_same() -> None:
     one = replace(RUNNING[0], silent_seconds=40.0, activity=Activity.COMPILING)
     other = replace(RUNNING[1], silent_seconds=40.4, activity=Activity.COMPILING)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from prefect_tpu.infra import layout
 from prefect_tpu.infra.contract import Event, Progress
 from prefect_tpu.infra.errors import FailureKind
+from prefect_tpu.infra.job import AttemptSummary
 from prefect_tpu.infra.launcher import history, summing_up
 from prefect_tpu.infra.launcher.ledger import Ledger
 from prefect_tpu.infra.plan import HostPlan
@@ -27,7 +28,7 @@ def test_an_attempt_and_then_its_job(storage: LocalStorage, make_plan: Callable[
     kept = summing_up.of_attempt(storage, plan, Observation(attempt=3, hosts=(gone,)), cause)
     assert (kept.number, kept.accelerator, kept.outcome, kept.failure) == (3, "v5e-8", "stopped", cause)
     assert (kept.first_step, kept.last_step, kept.saved_step) == (5, 24, 20)
-    assert (kept.instead_of, kept.places) == ("v6e-16 cannot be had", ("node-7",))
+    assert (kept.instead_of, kept.places, kept.slow_host) == ("v6e-16 cannot be had", ("node-7",), None)
     assert kept.ended is not None and kept.started <= kept.ended <= time.time()
     storage.put(layout.checkpoint_seal(3, 24), b"{}")  # a host saved while it was ended
     later = summing_up.ended_now(storage, plan, kept)
@@ -36,3 +37,15 @@ def test_an_attempt_and_then_its_job(storage: LocalStorage, make_plan: Callable[
     end = summing_up.of_job(storage, "digits", JobState.STOPPED, cause)
     assert (end.state, end.attempts, end.value, end.output) == ("stopped", (kept,), None, storage.url)
     assert end.failure is not None and end.failure.message == "The job was asked to stop. Step 20 is saved."
+
+
+def test_a_host_that_kept_the_others_waiting_is_kept_with_the_attempt(
+    storage: LocalStorage, make_plan: Callable[..., HostPlan]
+) -> None:
+    plan = make_plan(attempt=1)
+    storage.put(layout.plan(1), plan.to_json())
+    said = [Progress(step=40, step_seconds=0.1, own_seconds=own) for own in (0.09, 0.001)]
+    hosts = tuple(HostObservation(host=n, phase=HostPhase.ENDED, progress=each) for n, each in enumerate(said))
+    kept = summing_up.of_attempt(storage, plan, Observation(attempt=1, hosts=hosts), None)
+    assert kept.slow_host is not None and kept.slow_host.startswith("host 0 is slow: ")
+    assert AttemptSummary.from_json(kept.to_json()) == kept

@@ -49,6 +49,10 @@ def lost_peer(host: int, **changes: Any) -> HostObservation:
     return ended(host, ExitCode.LOST_PEER, **{"error": error, "lost_peer": True, **changes})
 
 
+def differs(host: int, **changes: Any) -> HostObservation:
+    return raised(host, "HostsDiffer", "Host 1 said batch=16.", **{"lost_peer": True, **changes})
+
+
 def by_signal(host: int, number: int, **changes: Any) -> HostObservation:
     return ended(host, ExitCode.PROGRAM_RAISED, **{"program_signal": number, **changes})
 
@@ -106,6 +110,11 @@ TABLE: dict[str, tuple[list[HostObservation], FailureKind | None, int | None]] =
     "could not begin": ([lost_peer(0, **NOT_MET), ended(1, ExitCode.CANNOT_BEGIN, **NOT_MET)], Kind.HOST_LOST, 1),
     # exceptions of programs
     "one raised, others saw it": ([lost_peer(0), raised(1), lost_peer(2)], Kind.PROGRAM_ERROR, 1),
+    "hosts differ, and one says it is the one": (
+        [differs(0), differs(1, lost_peer=False), by_signal(2, signal.SIGABRT, lost_peer=True)], Kind.PROGRAM_ERROR, 1),
+    "hosts differ, and the one could not say so": ([differs(0), gone(1, signal=9)], Kind.PROGRAM_ERROR, None),
+    "hosts differ from the start": ([differs(h, lost_peer=False) for h in (0, 1)], Kind.PROGRAM_ERROR, None),
+    "waited for another in vain": ([raised(0, "HostsMissing"), running(1)], Kind.PROGRAM_ERROR, None),
     "one raised, others still run": ([running(0), raised(1), running(2)], Kind.PROGRAM_ERROR, 1),
     "first since the hosts met": (
         [raised(0, ended_after=30.0), raised(1, joined_after=26.0, ended_after=35.0)], Kind.PROGRAM_ERROR, 1),

@@ -67,6 +67,8 @@ def program(tmp_path: Path) -> Program:
 def test_the_first_step_is_written_at_once(program: Program) -> None:
     program.step(40, 3.0, loss=Value(0.5, ready=False))
     assert program.progress == {
+        "step_seconds": None,
+        "own_seconds": None,
         "version": contract.VERSION,
         "step": 40,
         "first_step": 40,

@@ -1,0 +1,109 @@
+"""Where do hosts leave word for each other while none of them may wait? In JAX's coordination service.
+
+It has been open since the hosts met, asks for no further port or key, and answers a thread while the program waits in
+a collective. JAX says nothing of it in public, so its names are used here alone, as JAX 0.10 and 0.12 have them.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any, Protocol
+
+from prefect_tpu.infra.errors import UsageError
+from prefect_tpu.infra.training.context import context
+
+_ROOT = "prefect_tpu"
+HEARD_WITHIN = 1.5  # seconds that the leader waits for the others at its end: they look several times in them
+
+
+class Board(Protocol):
+    """What hosts need of it; `host` and `hosts` say whose it is."""
+
+    host: int
+    hosts: int
+
+    def put(self, name: str, text: str) -> None:
+        """Leave or replace a word."""
+        ...
+
+    def get(self, name: str) -> str | None:
+        """The word, where somebody has left it."""
+        ...
+
+    def below(self, folder: str) -> dict[str, str]:
+        """All words of a folder, by what follows its name."""
+        ...
+
+    def wait(self, name: str, seconds: float) -> str | None:
+        """The word, once somebody leaves it; None where nobody did in time."""
+        ...
+
+
+class JaxBoard:
+    """See `Board`."""
+
+    def __init__(self, client: Any, host: int, hosts: int) -> None:
+        self._client, self.host, self.hosts = client, host, hosts
+
+    def put(self, name: str, text: str) -> None:
+        self._client.key_value_set(f"{_ROOT}/{name}", text, allow_overwrite=True)
+
+    def get(self, name: str) -> str | None:
+        try:
+            return str(self._client.key_value_try_get(f"{_ROOT}/{name}"))
+        except Exception as exc:
+            if "NOT_FOUND" in str(exc):  # JAX has no code for it, and no other way to say it
+                return None
+            raise
+
+    def below(self, folder: str) -> dict[str, str]:
+        begin = f"{_ROOT}/{folder}/"
+        return {name.removeprefix(begin): text for name, text in self._client.key_value_dir_get(begin)}
+
+    def wait(self, name: str, seconds: float) -> str | None:
+        try:
+            return str(self._client.blocking_key_value_get(f"{_ROOT}/{name}", max(1, int(seconds * 1000))))
+        except Exception as exc:
+            if "DEADLINE_EXCEEDED" in str(exc):
+                return None
+            raise
+
+
+def hear(told: Board, word: str) -> None:
+    """Say that this host has heard a word, before it ends. The leader ends last: without it nobody hears anything."""
+    told.put(f"{word}-heard/{told.host}", "")
+    until = time.monotonic() + HEARD_WITHIN
+    while told.host == 0 and time.monotonic() < until and len(told.below(f"{word}-heard")) < told.hosts:
+        time.sleep(HEARD_WITHIN / 50)
+
+
+def board(caller: str) -> Board | None:
+    """The board of this program; None where it runs on one host alone.
+
+    Raises:
+        UsageError: there are other hosts, and JAX has not met them.
+    """
+    here = context()
+    if not _is_open() and here is not None and here.plan.hosts > 1:
+        raise UsageError(
+            f"prefect_tpu.{caller} speaks with the other {here.plan.hosts - 1} hosts through JAX, which has not met"
+            " them: call prefect_tpu.join() first. In a program of PyTorch alone use torch.distributed"
+            " (monitored_barrier, TORCH_DISTRIBUTED_DEBUG=DETAIL)."
+        )
+    return open_board()
+
+
+def open_board() -> Board | None:
+    """The same, and None also where JAX has not met the other hosts."""
+    if not _is_open():
+        return None
+    from jax._src import distributed
+
+    state = distributed.global_state
+    return None if state.num_processes == 1 else JaxBoard(state.client, state.process_id, state.num_processes)
+
+
+def _is_open() -> bool:
+    jax = sys.modules.get("jax")
+    return jax is not None and bool(jax.distributed.is_initialized())

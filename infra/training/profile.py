@@ -1,0 +1,129 @@
+"""What does the program do in its steps? Recorded by JAX in a window of them, on all hosts, as xprof reads it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from prefect_tpu.infra import layout
+from prefect_tpu.infra.contract import Env, Event
+from prefect_tpu.infra.errors import PlatformError
+from prefect_tpu.infra.storage import open_on_host
+from prefect_tpu.infra.training.context import Context, context
+from prefect_tpu.infra.training.info import info
+from prefect_tpu.infra.windows import Window, parse_window
+
+OUTSIDE = "run"  # what a recording outside a job is called; the next one takes its place
+_FAILURES = (PlatformError, OSError, RuntimeError, ValueError)  # of storage, of the disk and of JAX's profiler
+
+
+class Recorder:
+    """Driven by reports: it begins with one, and ends with one or with the program.
+
+    A training does not end because its profile cannot be had: standard error says why.
+    """
+
+    def __init__(self, window: Window, output: str, run: str, tell: Callable[..., None], near: Path | None) -> None:
+        self._window, self._output, self._run, self._tell, self._near = window, output, run, tell, near
+        self._seen = 0
+        self._first: int | None = None  # the step with which the recording began
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._step: Any = None  # how JAX's profiler calls what happens until the next report
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there is nothing more to record."""
+        return self._seen >= self._window.skip + self._window.steps
+
+    def reported(self, step: int, wait: Callable[[], None]) -> None:
+        """A step is done; `wait` returns when the chips have done it too."""
+        self._seen += 1
+        if self._seen < self._window.skip:
+            return
+        with self._surviving():
+            if self._seen == self._window.skip:
+                wait()  # what is recorded begins with the next step
+                self._begin(step + 1)
+            elif self._folder is not None:
+                self._name_step(None)
+            if self.is_over:
+                wait()
+                self._keep(step)
+            elif self._folder is not None:
+                self._name_step(step + 1)
+
+    def end(self, step: int) -> None:
+        """The program ends: what was recorded is kept, though it is less than was asked for."""
+        if self._folder is not None:
+            with self._surviving():
+                self._name_step(None)
+                self._keep(step)
+
+    def _begin(self, step: int) -> None:
+        if "jax" not in sys.modules:
+            raise RuntimeError("it is JAX that records, and this program does not use it; PyTorch has torch.profiler")
+        import jax
+
+        self._folder = tempfile.TemporaryDirectory(dir=self._near, prefix="profile-", ignore_cleanup_errors=True)
+        jax.profiler.start_trace(self._folder.name)
+        self._first = step
+
+    def _name_step(self, step: int | None) -> None:
+        """By these names xprof tells steps apart."""
+        import jax
+
+        if self._step is not None:
+            self._step.__exit__(None, None, None)
+        self._step = None if step is None else jax.profiler.StepTraceAnnotation("train", step_num=step)
+        if self._step is not None:
+            self._step.__enter__()
+
+    def _keep(self, last: int) -> None:
+        """Stop, and bring the recording to where all hosts' lie."""
+        import jax
+
+        folder, self._folder = self._folder, None
+        if folder is None:
+            return
+        with folder:
+            jax.profiler.stop_trace()  # type: ignore[no-untyped-call]
+            name = layout.recording(self._run, jax.process_index())
+            storage = open_on_host(self._output)
+            for file in Path(folder.name).rglob("*.xplane.pb"):
+                storage.put_file(name, file)
+        self._tell(Event.PROFILED, first=self._first, last=last, name=name)
+        if jax.process_index() == 0:
+            logdir = storage.where(layout.PROFILE)
+            sys.stderr.write(f"prefect-tpu: steps {self._first} to {last} are recorded: xprof --logdir {logdir}\n")
+
+    @contextlib.contextmanager
+    def _surviving(self) -> Iterator[None]:
+        try:
+            yield
+        except _FAILURES as exc:
+            if self._folder is not None:
+                self._folder.cleanup()
+            self._seen, self._folder, self._step = self._window.skip + self._window.steps, None, None
+            sys.stderr.write(f"prefect-tpu: no profile is recorded on this host: {exc}\n")
+
+
+def recorder(tell: Callable[..., None]) -> Recorder | None:
+    """Of this process; None where nobody asked for a profile. Raises `UsageError` for a window that is none."""
+    here = context()
+    text = (here.plan.profile if here is not None else "") or os.environ.get(Env.PROFILE, "")
+    if not text:
+        return None
+    output = here.plan.output if here is not None else str(info().output)
+    return Recorder(parse_window(text), output, _run(here), tell, here.scratch if here is not None else None)
+
+
+def _run(here: Context | None) -> str:
+    """The same on all hosts, and another one for each attempt and each region."""
+    if here is None:
+        return OUTSIDE
+    return f"attempt-{here.plan.attempt}" + (f"-{here.plan.region}" if here.plan.region else "")
