@@ -39,6 +39,7 @@ _HOME = {
     "mesh": "prefect_tpu.infra.training.mesh",
     "shard": "prefect_tpu.infra.training.shard",
     "checkpoints": "prefect_tpu.infra.training.checkpoints",
+    "keras_checkpoints": "prefect_tpu.infra.training.keras_checkpoints",
     "report": "prefect_tpu.infra.training.report",
     "info": "prefect_tpu.infra.training.info",
     # what can go wrong
@@ -90,6 +91,7 @@ if TYPE_CHECKING:  # the same table for type checkers and editors; a house test 
     from prefect_tpu.infra.training.checkpoints import checkpoints as checkpoints
     from prefect_tpu.infra.training.info import info as info
     from prefect_tpu.infra.training.join import join as join
+    from prefect_tpu.infra.training.keras_checkpoints import keras_checkpoints as keras_checkpoints
     from prefect_tpu.infra.training.mesh import mesh as mesh
     from prefect_tpu.infra.training.report import report as report
     from prefect_tpu.infra.training.shard import shard as shard
