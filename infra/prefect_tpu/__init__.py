@@ -37,6 +37,7 @@ _HOME = {
     # the program's side
     "join": "prefect_tpu.infra.training.join",
     "mesh": "prefect_tpu.infra.training.mesh",
+    "fsdp": "prefect_tpu.infra.training.fsdp",
     "shard": "prefect_tpu.infra.training.shard",
     "checkpoints": "prefect_tpu.infra.training.checkpoints",
     "keras_checkpoints": "prefect_tpu.infra.training.keras_checkpoints",
@@ -89,6 +90,7 @@ if TYPE_CHECKING:  # the same table for type checkers and editors; a house test 
     from prefect_tpu.infra.models.records import Champion as Champion
     from prefect_tpu.infra.sweep.result import SweepResult as SweepResult
     from prefect_tpu.infra.training.checkpoints import checkpoints as checkpoints
+    from prefect_tpu.infra.training.fsdp import fsdp as fsdp
     from prefect_tpu.infra.training.info import info as info
     from prefect_tpu.infra.training.join import join as join
     from prefect_tpu.infra.training.keras_checkpoints import keras_checkpoints as keras_checkpoints

@@ -75,8 +75,8 @@ def wait_until(is_true: Callable[[], bool], what: str, hosts: Hosts) -> None:
 class Slice:
     """Starts attempts of one job on hosts that are processes of this machine."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, program: Path = PROGRAM) -> None:
+        self.folder, self.program = folder, program
         self.output = folder / "out" / "job"
         self.attempt = 0
         self.started: list[Hosts] = []
@@ -136,7 +136,7 @@ class Slice:
         scratch = hosts.scratch(host)
         with open(scratch / "log", "wb") as log:
             process = subprocess.Popen(
-                [sys.executable, str(PROGRAM), case, json.dumps(kw)],
+                [sys.executable, str(self.program), case, json.dumps(kw)],
                 env={
                     **os.environ,
                     "JAX_NUM_CPU_DEVICES": str(devices),

@@ -160,12 +160,12 @@ def train_apart():
         checkpoints.save(0, step(state, rows))
 
 
-def main():
+def main(cases):
     case, keywords = sys.argv[1], json.loads(sys.argv[2])
     code = 0
     faulthandler.dump_traceback_later(60)  # whoever waits for us in vain finds in our log where we stood
     try:
-        outcome = {"value": globals()[case](**keywords)}
+        outcome = {"value": cases[case](**keywords)}
     except tpu.Preempted as exc:
         outcome, code = {"preempted": exc.step}, 81
     except BaseException as exc:
@@ -183,4 +183,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    main(globals())
