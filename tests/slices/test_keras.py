@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import orbax.checkpoint as ocp
 import pytest
@@ -58,8 +59,8 @@ def weights(job: Path) -> list[np.ndarray[Any, Any]]:
     folder = job / "checkpoints" / str(point.attempt) / str(point.step) / "state"
     with ocp.PyTreeCheckpointer() as checkpointer:
         shapes = checkpointer.metadata(folder).item_metadata.tree
-        as_numpy = {"value": [ocp.RestoreArgs(restore_type=np.ndarray) for _ in shapes["value"]]}
-        found: list[np.ndarray[Any, Any]] = checkpointer.restore(folder, restore_args=as_numpy)["value"]
+        as_numpy = jax.tree.map(lambda _: ocp.RestoreArgs(restore_type=np.ndarray), shapes)
+        found: list[np.ndarray[Any, Any]] = jax.tree.leaves(checkpointer.restore(folder, restore_args=as_numpy))
     return found
 
 
