@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
+from pathlib import Path
 
 os.environ["KERAS_BACKEND"] = "jax"
+sys.path.append(str(Path(__file__).parent))  # a host does not look beside its program by itself
 
 import training_program  # noqa: E402
 from training_program import digest  # noqa: E402
