@@ -37,12 +37,13 @@ def fsdp(state: Any, mesh: Mesh, axis: str = "fsdp") -> Any:
     if axis not in mesh.shape:
         raise UsageError(f"The mesh has no axis {axis!r}, only {', '.join(mesh.shape)}: name one of them.")
     size = mesh.shape[axis]
+    spec: Any = jax.sharding.PartitionSpec  # has types in some versions only
 
     def sharding(leaf: Any) -> jax.sharding.NamedSharding:
         shape = leaf.shape if hasattr(leaf, "shape") else np.shape(leaf)
         split = dimension_to_split(shape, size)
         names = () if split is None else (*[None] * split, axis)
-        return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*names))
+        return jax.sharding.NamedSharding(mesh, spec(*names))
 
     return jax.tree.map(sharding, state)
 

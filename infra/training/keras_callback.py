@@ -64,6 +64,7 @@ class KerasCheckpoints(keras.callbacks.Callback):  # type: ignore[misc]
             self._open()
         if self._places.saved is not None:
             self._trained._initial_epoch = self._places.saved.epoch  # as Keras's own BackupAndRestore does
+        self._step_aside()  # a `fit` that failed has left it as it was
         self._train_step, self._trained.train_function = self._trained.train_function, self._do_step
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
@@ -128,8 +129,8 @@ class KerasCheckpoints(keras.callbacks.Callback):  # type: ignore[misc]
         raise raised
 
     def _step_aside(self) -> None:
-        if self._train_step is not None:
-            self._trained.train_function, self._train_step = self._train_step, None
+        if self._trained.train_function == self._do_step:  # the program may have compiled it anew
+            self._trained.train_function = self._train_step
 
 
 def _numbers(logs: Any) -> dict[str, Any]:

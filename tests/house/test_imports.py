@@ -13,6 +13,7 @@ HEAVY = {
     "jaxlib",
     "numpy",
     "orbax",
+    "keras",
     "prefect",
     "pydantic",
     "kubernetes",
@@ -43,6 +44,8 @@ def heavy(modules: set[str]) -> set[str]:
         "prefect_tpu.infra.gcp.kubernetes",
         "prefect_tpu.infra.training.join",
         "prefect_tpu.infra.training.checkpoints",
+        "prefect_tpu.infra.training.keras_checkpoints",
+        "prefect_tpu.infra.training.fsdp",
         "prefect_tpu.infra.training.report",
     ],
 )
