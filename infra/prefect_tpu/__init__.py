@@ -37,10 +37,12 @@ _HOME = {
     # the program's side
     "join": "prefect_tpu.infra.training.join",
     "mesh": "prefect_tpu.infra.training.mesh",
+    "fsdp": "prefect_tpu.infra.training.fsdp",
     "shard": "prefect_tpu.infra.training.shard",
     "checkpoints": "prefect_tpu.infra.training.checkpoints",
     "torch_checkpoints": "prefect_tpu.infra.training.torch_checkpoints",
     "transformers_trainer": "prefect_tpu.infra.training.transformers_trainer",
+    "keras_checkpoints": "prefect_tpu.infra.training.keras_checkpoints",
     "report": "prefect_tpu.infra.training.report",
     "info": "prefect_tpu.infra.training.info",
     # guards of the program
@@ -101,8 +103,10 @@ if TYPE_CHECKING:  # the same table for type checkers and editors; a house test 
     from prefect_tpu.infra.training.agree import agree as agree
     from prefect_tpu.infra.training.barrier import barrier as barrier
     from prefect_tpu.infra.training.checkpoints import checkpoints as checkpoints
+    from prefect_tpu.infra.training.fsdp import fsdp as fsdp
     from prefect_tpu.infra.training.info import info as info
     from prefect_tpu.infra.training.join import join as join
+    from prefect_tpu.infra.training.keras_checkpoints import keras_checkpoints as keras_checkpoints
     from prefect_tpu.infra.training.mesh import mesh as mesh
     from prefect_tpu.infra.training.printing import leader_print as leader_print
     from prefect_tpu.infra.training.printing import show as show

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import orbax.checkpoint as ocp
 import pytest
@@ -24,7 +25,11 @@ ROWS, BATCH, EPOCHS = 1408, 16, 2
 AN_EPOCH = ROWS // BATCH
 PREEMPTED_AT = 12
 SECONDS = 280.0  # to import Keras and to compile, three times, takes one on a busy machine
-DRILLS = (f"slow@step={PREEMPTED_AT - 2},host=1", f"preempt@step={PREEMPTED_AT},host=1")  # it leaves in the first epoch
+DRILLS = (
+    f"slow@step={PREEMPTED_AT - 2},host=1",
+    f"preempt@step={PREEMPTED_AT},host=1",  # it leaves in the first epoch
+    f"kill@step={AN_EPOCH + 4},attempt=2",  # and is lost in the second one
+)
 
 
 @pytest.fixture(scope="module")
@@ -58,16 +63,17 @@ def weights(job: Path) -> list[np.ndarray[Any, Any]]:
     folder = job / "checkpoints" / str(point.attempt) / str(point.step) / "state"
     with ocp.PyTreeCheckpointer() as checkpointer:
         shapes = checkpointer.metadata(folder).item_metadata.tree
-        as_numpy = {"value": [ocp.RestoreArgs(restore_type=np.ndarray) for _ in shapes["value"]]}
-        found: list[np.ndarray[Any, Any]] = checkpointer.restore(folder, restore_args=as_numpy)["value"]
+        as_numpy = jax.tree.map(lambda _: ocp.RestoreArgs(restore_type=np.ndarray), shapes)
+        found: list[np.ndarray[Any, Any]] = jax.tree.leaves(checkpointer.restore(folder, restore_args=as_numpy))
     return found
 
 
 def test_a_preempted_run_goes_on_within_the_epoch(trained: tuple[Any, dict[str, Any]]) -> None:
-    first, second = trained[1]["preempted"]["attempts"]
-    assert (first["outcome"], second["outcome"]) == ("preempted", "succeeded")
+    first, second, third = trained[1]["preempted"]["attempts"]
+    assert (first["outcome"], second["outcome"], third["outcome"]) == ("preempted", "host_lost", "succeeded")
     assert PREEMPTED_AT <= first["last_step"] == first["saved_step"] < AN_EPOCH - 1
-    assert (second["first_step"], second["last_step"]) == (first["saved_step"] + 1, EPOCHS * AN_EPOCH - 1)
+    assert second["first_step"] == first["saved_step"] + 1 and second["last_step"] >= AN_EPOCH + 4
+    assert (third["first_step"], third["last_step"]) == (first["saved_step"] + 1, EPOCHS * AN_EPOCH - 1)
 
 
 def test_it_ends_with_the_same_model_bit_for_bit(trained: tuple[Any, dict[str, Any]]) -> None:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 os.environ["KERAS_BACKEND"] = "jax"  # before Keras is imported
 
@@ -22,30 +23,19 @@ def main(epochs: int = 20, batch: int = 128, seed: int = 0) -> dict[str, float]:
     tpu.join()
     model = new_model(seed)
     pictures, digits = read("digits")
-    an_epoch = len(digits) // batch
-    with tpu.checkpoints() as checkpoints:
-        saving = Saving(checkpoints, restore(model, checkpoints))
-        while saving.step < epochs * an_epoch:
-            epoch, done = divmod(saving.step, an_epoch)  # some are done where an attempt ended within an epoch
-            model.fit(
-                Batches(pictures, digits, batch, seed, saving.step),
-                initial_epoch=epoch,
-                epochs=epoch + 1 if done else epochs,
-                steps_per_epoch=an_epoch - done,
-                callbacks=[saving],
-                shuffle=False,  # the batches are shuffled, and alike on all hosts
-                verbose=0,
-            )
-    return score(model, pictures[: an_epoch * batch], digits[: an_epoch * batch])
+    rows = len(digits) // batch * batch  # whole batches, which all devices share
+    share = tpu.shard(pictures[:rows], digits[:rows])
+    with tpu.keras_checkpoints(model) as saving:
+        model.fit(*share, batch_size=batch // tpu.info().hosts, epochs=epochs, callbacks=[saving], verbose=0)
+    return score(model, *share)
 
 
 def evaluate() -> dict[str, float]:
     """How the weights that it is given read the pictures `held_out`."""
     tpu.join()
     model = new_model(0)
-    with tpu.checkpoints() as checkpoints:
-        restore(model, checkpoints)
-    return score(model, *read("held_out"))
+    with tpu.keras_checkpoints(model):
+        return score(model, *tpu.shard(*read("held_out")))
 
 
 def new_model(seed):
@@ -64,59 +54,19 @@ def new_model(seed):
     )
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(keras.optimizers.Adam(LEARNING_RATE), loss, metrics=["accuracy"])
-    model.optimizer.build(model.trainable_variables)  # now: a checkpoint has what it remembers too
     return model
 
 
-class Saving(keras.callbacks.Callback):
-    """Reports each step and saves it when due. Where a host must leave, all of them leave `fit` here."""
-
-    def __init__(self, checkpoints, step):
-        super().__init__()
-        self.checkpoints, self.step = checkpoints, step
-
-    def on_train_batch_end(self, batch, logs=None):
-        tpu.report(self.step, **logs)
-        # `self.model` brings the variables up to date; within an epoch `fit` has their newest values elsewhere.
-        self.checkpoints.save(self.step, [variable.value for variable in variables(self.model)])
-        self.step += 1
-
-
-def restore(model, checkpoints):
-    """The step to go on with."""
-    values, step = checkpoints.restore([variable.value for variable in variables(model)])
-    for variable, value in zip(variables(model), values, strict=True):
-        variable.assign(value)
-    return step
-
-
-def variables(model):
-    """Whatever training changes: weights, moving averages, seeds of dropout, what the optimizer remembers."""
-    return [*model.trainable_variables, *model.non_trainable_variables, *model.optimizer.variables]
-
-
-class Batches(keras.utils.PyDataset):
-    """Shuffled batches without end, from a step on, of each this host's share. The step alone decides which."""
-
-    num_batches = None  # without end
-
-    def __init__(self, pictures, digits, size, seed, first):
-        super().__init__()
-        self.pictures, self.digits = pictures, digits
-        self.size, self.seed, self.first = size, seed, first
-
-    def __getitem__(self, index):
-        epoch, batch = divmod(self.first + index, len(self.digits) // self.size)
-        order = np.random.default_rng([self.seed, epoch]).permutation(len(self.digits))
-        chosen = order[batch * self.size : (batch + 1) * self.size]
-        return tpu.shard(self.pictures[chosen], self.digits[chosen])
-
-
 def score(model, pictures, digits):
-    share = tpu.shard(pictures, digits)
-    return model.evaluate(*share, batch_size=len(share[0]), verbose=0, return_dict=True)
+    return model.evaluate(pictures, digits, batch_size=len(digits), verbose=0, return_dict=True)
 
 
 def read(name):
-    table = np.loadtxt(tpu.info().data[name], delimiter=",", dtype=np.int32)
+    """The pictures of that name; outside a job, all that come with the examples."""
+    path = tpu.info().data.get(name, Path(__file__).parents[1] / "data" / "digits.csv.gz")
+    table = np.loadtxt(path, delimiter=",", dtype=np.int32)
     return (table[:, :64].reshape(-1, 8, 8, 1) / 16).astype(np.float32), table[:, 64]
+
+
+if __name__ == "__main__":
+    print(main())

@@ -1,0 +1,137 @@
+"""What happens at each step of `model.fit`? It is reported, saved when due, and left out where it was done before.
+
+It happens around the function that does the step, not in `on_train_batch_end`: a callback that has that one makes Keras
+wait for each step, and bring all variables up to date for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Any
+
+import keras  # type: ignore[import-untyped]
+
+from prefect_tpu.infra.errors import UsageError
+from prefect_tpu.infra.training import keras_model
+from prefect_tpu.infra.training.checkpoints import Checkpoints, checkpoints
+from prefect_tpu.infra.training.data_position import DataIterator
+from prefect_tpu.infra.training.keras_place import Places
+from prefect_tpu.infra.training.report import report
+
+
+class KerasCheckpoints(keras.callbacks.Callback):  # type: ignore[misc]
+    """See `keras_checkpoints`. step: the one to go on with; how many there were so far."""
+
+    step = 0
+
+    def __init__(self, model: Any, data: DataIterator | None, options: Mapping[str, Any]) -> None:
+        super().__init__()
+        keras_model.check(model)
+        self._trained, self._options = model, options
+        self._places = Places(data)
+        self._stack: ExitStack | None = None
+        self._has_block = False  # of the program's own; else it is that of one `fit`
+        self._train_step: Any = None  # Keras's own
+        self._batch = self._left_out = 0  # the batch at hand, and how many of the epoch were done before
+        self._is_new = False  # whether a step was done that may not be saved
+        self._raised: BaseException | None = None
+
+    def __enter__(self) -> KerasCheckpoints:
+        self._open()
+        self._has_block = True
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
+        self._step_aside()
+        stack, self._stack, self._has_block = self._stack, None, False
+        if stack is not None:
+            stack.__exit__(kind, exc, tb)
+
+    def _open(self) -> None:
+        with ExitStack() as stack:
+            self._block: Checkpoints = stack.enter_context(checkpoints(data=self._places, **self._options))
+            self.step = keras_model.restore(self._trained, self._block)
+            self._stack = stack.pop_all()
+
+    # What Keras calls, in this order.
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        if self._model is not self._trained:
+            raise UsageError("keras_checkpoints() was given another model than the one that fit trains: give it that.")
+        if self._stack is None:
+            self._open()
+        if self._places.saved is not None:
+            self._trained._initial_epoch = self._places.saved.epoch  # as Keras's own BackupAndRestore does
+        self._step_aside()  # a `fit` that failed has left it as it was
+        self._train_step, self._trained.train_function = self._trained.train_function, self._do_step
+
+    def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+        self._trained._initial_epoch = None
+        place = self._places.begin(epoch)
+        self._left_out = place.batches
+        keras_model.assign_metrics(self._trained, place.metrics)
+
+    def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+        self._leave_if_raised()
+        self._batch = batch
+
+    def on_test_begin(self, logs: Any = None) -> None:
+        self._leave_if_raised()
+
+    def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+        self._leave_if_raised()
+        self._places.end(epoch + 1)
+
+    def on_train_end(self, logs: Any = None) -> None:
+        self._step_aside()
+        self._places.end(max(self._places.now.epoch, self.params["epochs"]))  # also where Keras stopped early
+        if self._is_new:  # a validation may have taken the arrays of the last step
+            self._is_new = False
+            self._save(keras_model.values(self._trained))
+            self._leave_if_raised()
+        if not self._has_block:
+            self.__exit__(None, None, None)
+
+    # Around Keras's own step.
+
+    def _do_step(self, state: Any, batches: Iterator[Any]) -> Any:
+        at_once = self._trained.steps_per_execution
+        if self._batch < self._left_out:
+            if self._places.data is None:
+                for _ in zip(range(at_once), batches, strict=False):
+                    pass
+            return dict(self._places.now.logs), state
+        logs, state = self._train_step(state, batches)
+        place = self._places.now
+        place.batches, place.logs, place.metrics = self._batch + at_once, _numbers(logs), state[3]
+        self.step += at_once
+        self._is_new = True
+        self._save(keras_model.tree(*state[:3]), place.logs)
+        return logs, state
+
+    def _save(self, values: Any, logs: Mapping[str, Any] | None = None) -> None:
+        """Report and save. What that raises waits until Keras has taken the step over: it puts its state in order."""
+        try:
+            if logs is not None:
+                report(self.step - 1, **logs)
+            self._block.save(self.step - 1, values)
+        except BaseException as exc:
+            self._raised = exc
+
+    def _leave_if_raised(self) -> None:
+        if self._raised is None:
+            return
+        raised, self._raised = self._raised, None
+        if not self._has_block:
+            self.__exit__(type(raised), raised, raised.__traceback__)
+        raise raised
+
+    def _step_aside(self) -> None:
+        if self._trained.train_function == self._do_step:  # the program may have compiled it anew
+            self._trained.train_function = self._train_step
+
+
+def _numbers(logs: Any) -> dict[str, Any]:
+    return {name: value for name, value in logs.items() if getattr(value, "ndim", 0) == 0}

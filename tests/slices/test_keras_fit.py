@@ -1,0 +1,47 @@
+"""`fit` on one host, told to leave anywhere in its epochs, goes on as if nothing had been, however it is written."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slices
+
+sys.path.append(str(Path(__file__).parent))  # tests are no package; the hosts are for this folder
+
+from bare_hosts import Slice  # noqa: E402
+
+EPOCHS, AN_EPOCH = 3, 4
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> Iterator[Slice]:
+    made = Slice(tmp_path, Path(__file__).with_name("keras_program.py"))
+    yield made
+    made.end()
+
+
+# The batch before which the notice comes, and the step that is saved: the same, or the last of those done with it.
+@pytest.mark.parametrize(
+    ("way", "steps"),
+    [
+        ("in_a_block", {0: 0, 5: 5, 7: 7, 11: 11}),  # the first, within an epoch, the last of one, the last of all
+        ("as_a_callback", {2: 5}),  # the third step of two batches each
+        ("without_end", {0: 0, 6: 6}),
+    ],
+)
+def test_it_goes_on_with_the_same_weights_and_the_same_history(alone: Slice, way: str, steps: dict[int, int]) -> None:
+    (value,) = alone.start_outside("interrupted", way=way, steps=list(steps)).values()
+    assert value["epochs"] == EPOCHS
+    for step in steps.values():
+        assert value[str(step)] == [value["whole"], True, EPOCHS - step // AN_EPOCH], step
+
+
+def test_what_cannot_be_saved_is_refused(alone: Slice) -> None:
+    (said,) = alone.start_outside("refusals").values()
+    assert "has no weights yet" in said["unbuilt"]
+    assert "another model than the one that fit trains" in said["other"]
+    assert "does not fit the state" in said["wider"]
