@@ -38,6 +38,8 @@ _HOME = {
     "join": "prefect_tpu.infra.training.join",
     "mesh": "prefect_tpu.infra.training.mesh",
     "shard": "prefect_tpu.infra.training.shard",
+    "batches": "prefect_tpu.infra.training.batches",
+    "global_array": "prefect_tpu.infra.training.global_array",
     "checkpoints": "prefect_tpu.infra.training.checkpoints",
     "report": "prefect_tpu.infra.training.report",
     "info": "prefect_tpu.infra.training.info",
@@ -87,7 +89,9 @@ if TYPE_CHECKING:  # the same table for type checkers and editors; a house test 
     from prefect_tpu.infra.models.champion import champion as champion
     from prefect_tpu.infra.models.records import Champion as Champion
     from prefect_tpu.infra.sweep.result import SweepResult as SweepResult
+    from prefect_tpu.infra.training.batches import batches as batches
     from prefect_tpu.infra.training.checkpoints import checkpoints as checkpoints
+    from prefect_tpu.infra.training.global_array import global_array as global_array
     from prefect_tpu.infra.training.info import info as info
     from prefect_tpu.infra.training.join import join as join
     from prefect_tpu.infra.training.mesh import mesh as mesh
