@@ -16,6 +16,7 @@ from prefect_tpu.infra.errors import UsageError
 from prefect_tpu.infra.training import agreement
 
 PATIENCE = 300.0  # seconds that one host may come after another
+FAREWELL = 5.0  # seconds for all to hear what is wrong
 
 Shapes = Mapping[str, tuple[str, tuple[int, ...]]]  # name → (type, shape)
 
@@ -91,13 +92,18 @@ def _judge(client: Any, asked: str, own: str) -> str:
         told.append(saying)
     verdict = verdict or difference(told)
     client.key_value_set(f"{asked}/verdict", json.dumps(verdict))
+    if verdict:  # the service ends with the leader, which leaves now: let the others hear why
+        end = time.monotonic() + FAREWELL
+        for host in range(1, agreement.peers()):
+            _wait(client, f"{asked}/{host}/heard", end)
     return verdict
 
 
 def _hear(client: Any, asked: str, own: str) -> str:
     host = agreement.place()[0]
     client.key_value_set(f"{asked}/{host}", own)
-    verdict = _wait(client, f"{asked}/verdict", time.monotonic() + PATIENCE + 5)
+    verdict = _wait(client, f"{asked}/verdict", time.monotonic() + PATIENCE + FAREWELL)
+    client.key_value_set(f"{asked}/{host}/heard", "")
     return _alone(own, host, 0) if verdict is None else str(json.loads(verdict))
 
 

@@ -44,6 +44,9 @@ def heavy(modules: set[str]) -> set[str]:
         "prefect_tpu.infra.training.join",
         "prefect_tpu.infra.training.checkpoints",
         "prefect_tpu.infra.training.report",
+        "prefect_tpu.infra.training.shard",
+        "prefect_tpu.infra.training.batches",
+        "prefect_tpu.infra.training.global_array",
     ],
 )
 def test_import_is_light(module: str) -> None:
