@@ -58,6 +58,7 @@ class Checkpoints:
         self._saves = 0
 
     def __enter__(self) -> Checkpoints:
+        data_position.check(self._data)  # now, rather than at the first save
         self._notice: Notice = AgreedNotice() if agreement.peers() > 1 else OwnNotice()
         self._notice.begin()  # first: a notice that comes while Orbax is loaded must be heard too
         try:

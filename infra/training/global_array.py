@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from prefect_tpu.infra.errors import UsageError
@@ -85,12 +87,17 @@ def _check_met(layout: jax.NamedSharding) -> None:
             f"Host {info().host} has not met the other {info().hosts - 1}: call prefect_tpu.join() at the start of the"
             " program."
         )
-    by_host = [device.process_index for device in _devices(layout)]
-    if len({by_host.count(host) for host in range(hosts)}) > 1:
+    if not _is_even(layout, hosts):
         raise UsageError(
             f"The mesh {dict(layout.mesh.shape)} does not take the same number of devices of each of {hosts} hosts:"
             " make it with prefect_tpu.mesh(), which takes all."
         )
+
+
+@lru_cache(maxsize=64)  # a large slice has thousands of devices
+def _is_even(layout: jax.NamedSharding, hosts: int) -> bool:
+    by_host = Counter(device.process_index for device in _devices(layout))
+    return len({by_host[host] for host in range(hosts)}) == 1
 
 
 def _own(name: str, leaf: Any) -> Any:
@@ -136,13 +143,15 @@ def _check_divides(name: str, shape: tuple[int, ...], layout: jax.NamedSharding,
         over = () if axes is None else axes if isinstance(axes, tuple) else (axes,)
         parts = math.prod(layout.mesh.shape[axis] for axis in over)
         if size % parts:
-            what = f"rows ({hosts} hosts of {size // hosts})" if not dimension else f"numbers in dimension {dimension}"
+            what = f"rows ({size // hosts} of each host)" if not dimension else f"numbers in dimension {dimension}"
+            less = size - size % parts
             raise UsageError(
                 f"{name} of global_array() has {size} {what}, which do not divide by the {parts} parts of"
-                f" {', '.join(over)}: make it {size - size % parts or parts} or {size + parts - size % parts}."
+                f" {', '.join(over)}: make it {f'{less} or ' if less else ''}{less + parts}."
             )
 
 
+@lru_cache(maxsize=64)
 def _stays(layout: jax.NamedSharding, shape: tuple[int, ...], hosts: int) -> bool:
     """Whether each device needs rows of its own host alone; the same answer on all hosts."""
     each = shape[0] // hosts

@@ -37,17 +37,6 @@ def layouts():
     return found
 
 
-def microseconds(calls=300):
-    """What one call takes where shapes are known."""
-    tpu.join()
-    rows = {"x": np.zeros((64, 64), np.float32), "y": np.zeros(64, np.int32)}
-    tpu.global_array(rows)
-    start = time.perf_counter()
-    for _ in range(calls):
-        tpu.global_array(rows)
-    return (time.perf_counter() - start) / calls * 1e6
-
-
 def unequal(at):
     """From a step on host 1 has fewer rows; the others never learn of it by themselves."""
     tpu.join()

@@ -52,7 +52,7 @@ def test_unequal_shares_are_named_rather_than_waited_for(slice_: Slice, at: int)
 def test_a_batch_that_does_not_divide_by_the_devices_is_refused(slice_: Slice) -> None:
     (outcome,) = slice_.start(slice_.plan(1, 2), "rows_program.py:indivisible").outcomes()
     assert outcome["error"] == "UsageError"
-    assert "has 3 rows (1 hosts of 3), which do not divide by the 2 parts of data" in outcome["message"]
+    assert "has 3 rows (3 of each host), which do not divide by the 2 parts of data" in outcome["message"]
 
 
 def test_a_run_goes_on_with_the_same_batches_on_another_number_of_hosts(slice_: Slice) -> None:

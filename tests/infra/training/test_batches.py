@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import grain
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from prefect_tpu.infra.errors import UsageError
 from prefect_tpu.infra.training import data_position
 from prefect_tpu.infra.training.batches import batches
+from prefect_tpu.infra.training.checkpoints import checkpoints
 
 Enter = Callable[..., Any]
 
@@ -182,3 +184,12 @@ def test_a_position_that_other_hosts_do_not_take_is_explained() -> None:
         UsageError, match="DataLoaderIterator was saved by 1 hosts, .* on these 2: .*prefect_tpu.batches"
     ):
         data_position.set_position(loader(1), stored, 1, 2)
+
+
+def test_checkpoints_refuse_it_before_they_open(tmp_path: Path) -> None:
+    with (
+        pytest.raises(UsageError, match="A list_iterator has no position"),
+        checkpoints(data=iter([1]), directory=tmp_path),  # type: ignore[arg-type]
+    ):
+        pass
+    assert list(tmp_path.iterdir()) == []
