@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from prefect_tpu.infra.errors import UsageError
 from prefect_tpu.infra.training import agreement, same_rows
-from prefect_tpu.infra.training.info import info
+from prefect_tpu.infra.training.context import context
 from prefect_tpu.infra.training.mesh import mesh
 
 if TYPE_CHECKING:
@@ -82,10 +82,11 @@ def _spec(*axes: Any) -> jax.P:
 
 def _check_met(layout: jax.NamedSharding) -> None:
     hosts = agreement.peers()
-    if info().hosts > hosts:
+    here = context()
+    if here is not None and here.plan.hosts > hosts:
         raise UsageError(
-            f"Host {info().host} has not met the other {info().hosts - 1}: call prefect_tpu.join() at the start of the"
-            " program."
+            f"Host {here.host} of job {here.plan.job!r} has not met the other {here.plan.hosts - 1}:"
+            " call prefect_tpu.join() at the start of the program."
         )
     if not _is_even(layout, hosts):
         raise UsageError(
