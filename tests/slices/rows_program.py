@@ -34,11 +34,15 @@ def layouts():
     jax.set_mesh(crossed)
     by_axis = tpu.global_array(rows["x"], ("data", "tp"))
     found["by axis"] = [len(shard.data) for shard in by_axis.addressable_shards]
+    try:
+        tpu.global_array(np.ones(3), tpu.mesh())
+    except tpu.UsageError as exc:
+        found["indivisible"] = str(exc)
     return found
 
 
 def unequal(at):
-    """From a step on host 1 has fewer rows; the others never learn of it by themselves."""
+    """Host 1 has fewer rows at first, and again from a step on, when the others ask nobody any more."""
     tpu.join()
     import jax
 
@@ -46,16 +50,15 @@ def unequal(at):
 
     same_rows.PATIENCE = 3.0
     step = jax.jit(lambda x: x.sum())
-    messages = []
+    first = None
     for number in range(at + 1):
-        rows = 3 if number == at and tpu.info().host == 1 else 4
-        messages.append(float(step(tpu.global_array(np.ones((rows, 2), np.float32)))))
-    return messages
-
-
-def indivisible():
-    tpu.join()
-    return float(tpu.global_array(np.ones(3)).sum())
+        rows = 3 if number in (0, at) and tpu.info().host == 1 else 4
+        try:
+            step(tpu.global_array(np.ones((rows, 2), np.float32))).block_until_ready()
+        except tpu.UsageError as exc:
+            if number:
+                return {"first": first, "later": str(exc)}
+            first = str(exc)
 
 
 def train(steps, pause=0.0):

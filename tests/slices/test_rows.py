@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import signal
 import sys
+from itertools import islice
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from prefect_tpu.infra.plan import RestorePoint
+from prefect_tpu.infra.training.batches import batches
 
 pytestmark = pytest.mark.slices
 
@@ -30,40 +33,36 @@ def test_rows_stay_in_order_whatever_the_mesh(slice_: Slice) -> None:
         "everywhere": [*whole, True, [0]],
         "turned": [*whole, True, [4, 6]],
         "by axis": [2, 2],
+        "indivisible": "the array of global_array() has 6 rows (3 of each host), which do not divide by the 4 parts of"
+        " data: make it 4 or 8.",
     }
     assert second["default"] == [*whole, True, [4, 6]] and second["turned"] == [*whole, True, [0, 2]]
     assert second["crossed"] == first["crossed"] and second["everywhere"] == first["everywhere"]
 
 
-@pytest.mark.parametrize("at", [0, 2])
-def test_unequal_shares_are_named_rather_than_waited_for(slice_: Slice, at: int) -> None:
+def test_unequal_shares_are_named_rather_than_waited_for(slice_: Slice) -> None:
     """At the first call all hosts compare; later the one whose rows are new says that it stands alone."""
-    hosts = slice_.start(slice_.plan(2, 1), "rows_program.py:unequal", at=at)
-    first, second = hosts.outcomes()
-    assert second["error"] == "UsageError"
-    if at == 0:
-        assert "host 0: the array float32[4, 2]; host 1: the array float32[3, 2]. Give it equal" in second["message"]
-        assert first == second
-    else:
-        assert "Host 1 hands rows to global_array() that are new: the array float32[3, 2]" in second["message"]
-        assert "value" not in first
-
-
-def test_a_batch_that_does_not_divide_by_the_devices_is_refused(slice_: Slice) -> None:
-    (outcome,) = slice_.start(slice_.plan(1, 2), "rows_program.py:indivisible").outcomes()
-    assert outcome["error"] == "UsageError"
-    assert "has 3 rows (3 of each host), which do not divide by the 2 parts of data" in outcome["message"]
+    first, second = slice_.start(slice_.plan(2, 1), "rows_program.py:unequal", at=3).outcomes()
+    told = second["value"]
+    assert "host 0: the array float32[4, 2]; host 1: the array float32[3, 2]. Give it equal" in told["first"]
+    assert "Host 1 hands rows to global_array() that are new: the array float32[3, 2]. Host 0 has" in told["later"]
+    assert "error" in first, "it waited in its step for the other one, which has left"
 
 
 def test_a_run_goes_on_with_the_same_batches_on_another_number_of_hosts(slice_: Slice) -> None:
-    (whole,) = slice_.start_outside("rows_program.py:train", steps=STEPS).values()
     hosts = slice_.start(slice_.plan(2, 1), "rows_program.py:train", steps=STEPS, pause=0.1)
     hosts.wait_for_step(10)
     hosts.processes[1].send_signal(signal.SIGTERM)
     step = hosts.outcomes()[0]["preempted"]
     restore = RestorePoint(attempt=1, step=step)
-    for count, devices in ((2, 1), (1, 4)):
-        values = slice_.start(
-            slice_.plan(count, devices, restore=restore), "rows_program.py:train", steps=STEPS
-        ).values()
-        assert all(value == {"start": step + 1, "total": whole["total"]} for value in values)
+    (value,) = slice_.start(slice_.plan(1, 4, restore=restore), "rows_program.py:train", steps=STEPS).values()
+    assert value == {"start": step + 1, "total": alone()}
+
+
+def alone() -> float:
+    """What one process makes of the same batches, without JAX."""
+    rows = np.arange(64)
+    total, weights = 0, np.arange(12) + 1
+    for x in islice(batches(rows, size=12, seed=7), STEPS):
+        total = (total * 3 + (x * weights).sum() + (x**2 * weights).sum()) % 65521
+    return float(total)
