@@ -57,7 +57,7 @@ def unequal(at):
             step(tpu.global_array(np.ones((rows, 2), np.float32))).block_until_ready()
         except tpu.UsageError as exc:
             if number:
-                return {"first": first, "later": str(exc)}
+                raise RuntimeError(f"first: {first} later: {exc}") from exc
             first = str(exc)
 
 
