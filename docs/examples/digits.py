@@ -31,14 +31,14 @@ def main(steps: int = 400, seed: int = 0, step_seconds: float = 0.0) -> dict[str
     mesh = tpu.mesh({"data": -1})
     rows, everywhere = NamedSharding(mesh, PartitionSpec("data")), NamedSharding(mesh, PartitionSpec())
     train, test = read_digits()
-    batches = Batches(*train, seed=seed)
+    batches = tpu.batches(*train, size=BATCH, seed=seed)  # shuffled anew each epoch, alike on all hosts
     params = new_network(seed)
     state = jax.device_put({"params": params, "speed": jax.tree.map(np.zeros_like, params)}, everywhere)
 
     with tpu.checkpoints(data=batches) as checkpoints:
         state, start = checkpoints.restore(state)
         for step in range(start, steps):
-            pictures, digits = (jax.make_array_from_process_local_data(rows, part) for part in next(batches))
+            pictures, digits = tpu.global_array(next(batches), rows)
             state, loss = train_step(state, pictures, digits)
             time.sleep(step_seconds)
             tpu.report(step, loss=loss)
@@ -51,27 +51,6 @@ def main(steps: int = 400, seed: int = 0, step_seconds: float = 0.0) -> dict[str
         "steps": steps,
         "digest": digest(params),
     }
-
-
-class Batches:
-    """Endless shuffled batches, of which each host draws its share. The order depends on the seed alone."""
-
-    def __init__(self, pictures, digits, seed):
-        self.pictures, self.digits, self.seed = pictures, digits, seed
-        self.drawn = 0
-
-    def __next__(self):
-        epoch, batch = divmod(self.drawn, len(self.digits) // BATCH)
-        order = np.random.default_rng([self.seed, epoch]).permutation(len(self.digits))
-        chosen = order[batch * BATCH : (batch + 1) * BATCH]
-        self.drawn += 1
-        return tpu.shard(self.pictures[chosen], self.digits[chosen])
-
-    def get_state(self):
-        return {"drawn": self.drawn}
-
-    def set_state(self, state):
-        self.drawn = state["drawn"]
 
 
 def read_digits():

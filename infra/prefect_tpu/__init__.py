@@ -39,6 +39,8 @@ _HOME = {
     "mesh": "prefect_tpu.infra.training.mesh",
     "fsdp": "prefect_tpu.infra.training.fsdp",
     "shard": "prefect_tpu.infra.training.shard",
+    "batches": "prefect_tpu.infra.training.batches",
+    "global_array": "prefect_tpu.infra.training.global_array",
     "checkpoints": "prefect_tpu.infra.training.checkpoints",
     "torch_checkpoints": "prefect_tpu.infra.training.torch_checkpoints",
     "transformers_trainer": "prefect_tpu.infra.training.transformers_trainer",
@@ -102,8 +104,10 @@ if TYPE_CHECKING:  # the same table for type checkers and editors; a house test 
     from prefect_tpu.infra.sweep.result import SweepResult as SweepResult
     from prefect_tpu.infra.training.agree import agree as agree
     from prefect_tpu.infra.training.barrier import barrier as barrier
+    from prefect_tpu.infra.training.batches import batches as batches
     from prefect_tpu.infra.training.checkpoints import checkpoints as checkpoints
     from prefect_tpu.infra.training.fsdp import fsdp as fsdp
+    from prefect_tpu.infra.training.global_array import global_array as global_array
     from prefect_tpu.infra.training.info import info as info
     from prefect_tpu.infra.training.join import join as join
     from prefect_tpu.infra.training.keras_checkpoints import keras_checkpoints as keras_checkpoints

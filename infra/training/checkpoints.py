@@ -97,6 +97,7 @@ class Checkpoints:
         self.restored: Restored | None = None
 
     def __enter__(self) -> Checkpoints:
+        data_position.check(self._data)  # now, rather than at the first save
         self._notice = self._new_notice()
         self._notice.begin()  # first: a notice that comes while Orbax is loaded must be heard too
         try:

@@ -10,27 +10,72 @@ from prefect_tpu.infra.errors import UsageError
 from prefect_tpu.infra.training import agreement
 
 
-class DataIterator(Protocol):
-    """What Grain's iterators offer, and any other can."""
+class WithState(Protocol):
+    """What `prefect_tpu.batches` and Grain's iterators offer, and any other can."""
 
     def get_state(self) -> Any: ...
 
     def set_state(self, state: Any) -> None: ...
 
 
+class WithStateDict(Protocol):
+    """What streams of Hugging Face and loaders of torchdata offer."""
+
+    def state_dict(self) -> Any: ...
+
+    def load_state_dict(self, state_dict: Any) -> None: ...
+
+
+DataIterator = WithState | WithStateDict
+
+_WAYS = (("get_state", "set_state"), ("state_dict", "load_state_dict"))  # (where is it, go there)
+
+
+def check(data: DataIterator | None) -> None:
+    """Raise `UsageError` at the beginning rather than at the first save, where there is no position to save."""
+    if data is not None:
+        _way(data)
+
+
 def positions(data: DataIterator) -> list[Any]:
     """Every host's position, as JSON. A collective."""
-    state = data.get_state()
+    state = getattr(data, _way(data)[0])()
     packed = {"base64": base64.b64encode(state).decode()} if isinstance(state, bytes) else {"json": state}
     try:
-        return [json.loads(text) for text in agreement.from_all(json.dumps(packed))]
+        text = json.dumps(packed)
     except TypeError as exc:
         raise UsageError(
-            f"The position of {type(data).__name__} cannot be saved: {exc}. Let get_state() return JSON or bytes."
+            f"The position of {type(data).__name__} cannot be saved: {exc}. Let {_way(data)[0]}() return JSON or bytes."
         ) from exc
+    return [json.loads(each) for each in agreement.from_all(text)]
 
 
 def set_position(data: DataIterator, stored: list[Any], host: int, hosts: int) -> None:
-    """Go on where this host was. On another number of hosts: where the leader was."""
+    """Go on where this host was. On another number of hosts: where the leader was.
+
+    Raises:
+        UsageError: the iterator does not take the leader's position on another number of hosts.
+    """
     packed = stored[host] if len(stored) == hosts else stored[0]
-    data.set_state(base64.b64decode(packed["base64"]) if "base64" in packed else packed["json"])
+    state = base64.b64decode(packed["base64"]) if "base64" in packed else packed["json"]
+    try:
+        getattr(data, _way(data)[1])(state)
+    except (ValueError, KeyError, TypeError) as exc:
+        if len(stored) == hosts:
+            raise
+        why = str(exc).partition("\n")[0].rstrip(".")
+        raise UsageError(
+            f"The position of {type(data).__name__} was saved by {len(stored)} hosts, and it does not take the leader's"
+            f" on these {hosts}: {why}. Give checkpoints() data whose order is the same on any number of hosts, such as"
+            " prefect_tpu.batches, or go on with as many hosts as before."
+        ) from exc
+
+
+def _way(data: DataIterator) -> tuple[str, str]:
+    for way in _WAYS:
+        if all(callable(getattr(data, name, None)) for name in way):
+            return way
+    raise UsageError(
+        f"A {type(data).__name__} has no position that could be saved: give checkpoints(data=…) an iterator with"
+        " get_state() and set_state(), such as prefect_tpu.batches or iter() of Grain's data."
+    )

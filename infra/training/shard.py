@@ -1,56 +1,62 @@
-"""Which rows are this host's? An equal, aligned share of every array."""
+"""Which rows are this host's? An equal, aligned share of all that is given."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from functools import cache
 from typing import Any, TypeVar, overload
 
 from prefect_tpu.infra.errors import UsageError
+from prefect_tpu.infra.training import rows, shares
 from prefect_tpu.infra.training.info import info
+from prefect_tpu.infra.training.shares import Uneven
 
 T = TypeVar("T")
+logger = logging.getLogger(__name__)
 
 
 @overload
-def shard(array: T, /) -> T: ...
+def shard(data: T, /, *, seed: int | None = None, epoch: int = 0, uneven: Uneven = "drop") -> T: ...
 @overload
-def shard(first: T, second: T, /, *more: T) -> tuple[T, ...]: ...
-def shard(*arrays: Any) -> Any:
-    """This host's share of each array along its first axis, as views where the type allows.
+def shard(
+    first: T, second: T, /, *more: T, seed: int | None = None, epoch: int = 0, uneven: Uneven = "drop"
+) -> tuple[T, ...]: ...
+def shard(*arrays: Any, seed: int | None = None, epoch: int = 0, uneven: Uneven = "drop") -> Any:
+    """This host's share of each array along its first axis, as its own type, as a view where that type has views.
 
-    Host i gets rows i·n/hosts to (i+1)·n/hosts of each, so that rows that belong
-    together stay together. One array comes back alone, several as a tuple.
+    Host i gets rows i·n/hosts to (i+1)·n/hosts of each, in the order that the seed says, so that rows that belong
+    together stay together. One array comes back alone, several as a tuple. Shares are equal on all hosts.
+
+    Args:
+        *arrays: lists, tuples, arrays and tensors; tables of pandas; data sets of Grain (`MapDataset`), Hugging Face
+            (`datasets.Dataset`) and PyTorch; whatever else has a length and rows by number; dicts of these, by column.
+        seed: shuffle all rows first, alike on all hosts; None leaves them as they are.
+        epoch: the number of the pass over the rows: each is shuffled in another way.
+        uneven: what to do with rows that are too few to give each host one more: `drop` them, `pad` them with rows
+            from the beginning so that each host has one more, or `refuse` to share.
 
     Raises:
-        UsageError: the arrays differ in length, or their length does not divide by the number of hosts.
+        UsageError: the arrays differ in length or have none, there are fewer rows than hosts, or they do not divide
+            and that is to be refused.
     """
-    length = _common_length(arrays)
-    here = info()
-    if length % here.hosts:
-        raise UsageError(
-            f"{length} rows cannot be shared equally by {here.hosts} hosts: {length % here.hosts} would be left over."
-            f" Use {length - length % here.hosts} rows, or pad to {length + here.hosts - length % here.hosts}."
-        )
-    share = length // here.hosts
-    views = tuple(array[here.host * share : (here.host + 1) * share] for array in arrays)
-    return views[0] if len(views) == 1 else views
+    _check(seed, epoch, uneven)
+    total, here = rows.count(arrays, "shard"), info()
+    where = shares.share(shares.order(total, seed, epoch), here.host, here.hosts, uneven)
+    if seed is None and uneven == "drop" and total % here.hosts:
+        _tell_dropped(total, here.hosts)
+    parts = tuple(rows.pick(array, where) for array in arrays)
+    return parts[0] if len(parts) == 1 else parts
 
 
-def _common_length(arrays: tuple[Any, ...]) -> int:
-    lengths = [_length(array) for array in arrays]
-    if not lengths:
-        raise UsageError("shard() was given no array: give it at least one.")
-    if len(set(lengths)) > 1:
-        raise UsageError(f"The arrays to share differ in length: {', '.join(map(str, lengths))}. Make them equal.")
-    return lengths[0]
+def _check(seed: int | None, epoch: int, uneven: Uneven) -> None:
+    shares.check_uneven(uneven, "shard")
+    shares.whole_number(epoch, "epoch", "shard", 0)
+    if seed is not None:
+        shares.whole_number(seed, "seed", "shard", 0)
+    elif epoch:
+        raise UsageError(f"shard(epoch={epoch}) has no seed, and without one rows stay as they are: give seed=0 too.")
 
 
-def _length(array: Any) -> int:
-    try:
-        if isinstance(array, Mapping):
-            raise TypeError
-        return len(array)
-    except TypeError:
-        raise UsageError(
-            f"A {type(array).__name__} has no rows to share: give shard() arrays or lists, one per argument."
-        ) from None
+@cache  # once: a program may share every batch
+def _tell_dropped(total: int, hosts: int) -> None:
+    logger.warning("The last %s of %s rows are no host's: %s hosts have equal shares.", total % hosts, total, hosts)

@@ -52,6 +52,9 @@ def heavy(modules: set[str]) -> set[str]:
         "prefect_tpu.infra.training.torch_join",
         "prefect_tpu.infra.training.torch_checkpoints",
         "prefect_tpu.infra.training.transformers_trainer",
+        "prefect_tpu.infra.training.shard",
+        "prefect_tpu.infra.training.batches",
+        "prefect_tpu.infra.training.global_array",
     ],
 )
 def test_import_is_light(module: str) -> None:
