@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from prefect_tpu.infra.errors import UsageError
@@ -39,15 +40,26 @@ def check(data: DataIterator | None) -> None:
 
 def positions(data: DataIterator) -> list[Any]:
     """Every host's position, as JSON. A collective."""
+    return [json.loads(each) for each in agreement.from_all(json.dumps(own_position(data)))]
+
+
+def own_position(data: DataIterator) -> dict[str, Any]:
+    """This host's, as JSON that `go_to` takes."""
     state = getattr(data, _way(data)[0])()
     packed = {"base64": base64.b64encode(state).decode()} if isinstance(state, bytes) else {"json": state}
     try:
-        text = json.dumps(packed)
+        json.dumps(packed)
     except TypeError as exc:
         raise UsageError(
             f"The position of {type(data).__name__} cannot be saved: {exc}. Let {_way(data)[0]}() return JSON or bytes."
         ) from exc
-    return [json.loads(each) for each in agreement.from_all(text)]
+    return packed
+
+
+def go_to(data: DataIterator, position: Mapping[str, Any]) -> None:
+    """Draw from there on what was drawn after `own_position` was asked."""
+    state = base64.b64decode(position["base64"]) if "base64" in position else position["json"]
+    getattr(data, _way(data)[1])(state)
 
 
 def set_position(data: DataIterator, stored: list[Any], host: int, hosts: int) -> None:
@@ -56,10 +68,8 @@ def set_position(data: DataIterator, stored: list[Any], host: int, hosts: int) -
     Raises:
         UsageError: the iterator does not take the leader's position on another number of hosts.
     """
-    packed = stored[host] if len(stored) == hosts else stored[0]
-    state = base64.b64decode(packed["base64"]) if "base64" in packed else packed["json"]
     try:
-        getattr(data, _way(data)[1])(state)
+        go_to(data, stored[host] if len(stored) == hosts else stored[0])
     except (ValueError, KeyError, TypeError) as exc:
         if len(stored) == hosts:
             raise

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from prefect_tpu.infra.training.data_position import DataIterator
+from prefect_tpu.infra.training.data_position import DataIterator, go_to, own_position
 
 
 @dataclass(slots=True, kw_only=True)
@@ -51,7 +51,7 @@ class Places:
         self._saved_data: Any = None
 
     def get_state(self) -> dict[str, Any]:
-        return {**self.now.to_json(), "data": None if self.data is None else self.data.get_state()}
+        return {**self.now.to_json(), "data": None if self.data is None else own_position(self.data)}
 
     def set_state(self, state: dict[str, Any]) -> None:
         self._saved_data = state["data"]
@@ -65,7 +65,7 @@ class Places:
             return self.now
         put_back(saved.chances)
         if self.data is not None:
-            self.data.set_state(self._saved_data)
+            go_to(self.data, self._saved_data)
         self.now = saved
         return saved
 
