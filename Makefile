@@ -60,7 +60,7 @@ check: $(STAMP) ## style, types, arrows; what the pre-commit hook runs
 	$(BIN)/pytest -q -m house_slow
 
 test: $(STAMP) $(POD_STAMP) ## the default tier, then slices and prefect
-	$(BIN)/pytest -q $(SIDE_BY_SIDE) -m "not compiler and not cluster and not work_pool and not machine and not house_slow"
+	$(BIN)/pytest -q $(SIDE_BY_SIDE) -m "not frameworks and not compiler and not cluster and not work_pool and not machine and not house_slow"
 
 test-default: $(STAMP) ## the default tier alone: seconds, no network
 	$(BIN)/pytest -q $(SIDE_BY_SIDE)
