@@ -40,7 +40,8 @@ def losses(path: Path) -> dict[int, float]:
 def test_two_slices_then_one_then_two_hosts_and_the_loss_goes_on_where_it_was(saving: Slice) -> None:
     """8 devices on two slices, 4 on one, 8 on one: as the run that nothing came between, to 1e-5 of its loss."""
     whole, went = saving.folder / "whole", saving.folder / "went"
-    saving.start(saving.plan(1, 8), "learn", steps=STEPS, losses=str(whole)).values()
+    alone = saving.plan(1, 8, output=str(saving.folder / "out" / "alone"))
+    saving.start(alone, "learn", steps=STEPS, losses=str(whole)).values()
 
     two = saving.start(saving.plan(2, 4, slices=2), "learn", steps=STEPS, losses=str(went), pause=0.1)
     two.wait_for_step(5, host=1)
