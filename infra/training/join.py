@@ -98,7 +98,7 @@ def _meet_bare(peers: Peers) -> None:
     if peers.coordinator is None:
         _let_jax_detect(peers)
         return
-    word = f"the {peers.hosts} processes" + (f" of run {peers.run}" if peers.run else "")
+    word = f"the run {peers.run} of {peers.hosts} processes" if peers.run else f"the run of {peers.hosts} processes"
     advice = "or start them within that time"
     meeting.wait_for_hosts(peers.coordinator, word, peers.host, peers.hosts, BARE_SECONDS, advice)
     _initialize(peers.coordinator, peers.host, peers.hosts, word, peers.device)
@@ -141,8 +141,8 @@ def _let_jax_detect(peers: Peers) -> None:
         jax.distributed.initialize(heartbeat_timeout_seconds=HEARTBEAT_SECONDS)
     except (jax.errors.JaxRuntimeError, ValueError) as exc:
         raise CouldNotJoin(
-            f"JAX did not find the others of host {peers.place}: {exc}. Where this program shall run on one host alone,"
-            f" unset {peers.said[0]}."
+            f"JAX did not find the others of host {peers.place}: {str(exc).rstrip('.')}. Where this program shall run on"
+            f" one host alone, unset {peers.said[0]}."
         ) from exc
     except RuntimeError as exc:
         raise _too_late(peers.host, exc) from exc

@@ -32,6 +32,14 @@ def test_processes_of_torchrun_meet_beside_its_own_port(slice_: Slice) -> None:
     assert "prefect-tpu: host 1 of 2 has 1 of 2 devices (cpu): " in hosts.log(1)
 
 
+def test_pods_of_gke_are_left_to_jax_which_says_why_it_finds_none(slice_: Slice) -> None:
+    """This machine has no TPU, by which JAX would know that the words are meant for it."""
+    pod = {"TPU_WORKER_HOSTNAMES": "one,two", "TPU_WORKER_ID": "1", "JAX_PLATFORMS": "tpu,cpu"}
+    (outcome,) = slice_.start_peers([pod], "joined").outcomes()
+    assert outcome["error"] == "CouldNotJoin"
+    assert "the others of host 1 of 2" in outcome["message"] and "unset TPU_WORKER_HOSTNAMES" in outcome["message"]
+
+
 def test_hosts_with_unequal_devices_are_refused_on_each(slice_: Slice) -> None:
     said = {"JAX_COORDINATOR_ADDRESS": f"127.0.0.1:{free_port()}", "JAX_NUM_PROCESSES": "2"}
     environments = [{**said, "JAX_PROCESS_ID": str(n), "JAX_NUM_CPU_DEVICES": str(n + 1)} for n in range(2)]
