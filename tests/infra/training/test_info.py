@@ -47,9 +47,10 @@ def test_data_that_is_not_there_is_named(inside_job: Callable[..., Any], tmp_pat
 
 
 def test_nothing_of_the_programs_side_loads_jax() -> None:
+    """But for what is a Keras callback, which Keras must be there for."""
     code = (
         "import pkgutil, sys, importlib, prefect_tpu.infra.training as t\n"
-        "names = [m.name for m in pkgutil.iter_modules(t.__path__)]\n"
+        "names = {m.name for m in pkgutil.iter_modules(t.__path__)} - {'keras_callback', 'keras_model'}\n"
         "for name in names: importlib.import_module(f'prefect_tpu.infra.training.{name}')\n"
         "heavy = {'jax', 'jaxlib', 'orbax', 'numpy', 'prefect', 'pydantic'} & set(sys.modules)\n"
         "print(len(names), sorted(heavy))"
