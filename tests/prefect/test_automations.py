@@ -155,6 +155,7 @@ def test_each_is_there_once_however_often_it_is_installed(server: Server, place:
     assert sorted(NAMES) == names(server)
 
 
+@pytest.mark.long
 def test_one_that_was_changed_or_doubled_is_mended_and_stays_switched_off(
     server: Server, place: Place, installed: str
 ) -> None:
@@ -215,6 +216,7 @@ def test_a_run_that_stalls_is_cancelled(
     assert any((state["message"] or "").startswith("Cancelled by Automation") for state in states)
 
 
+@pytest.mark.long
 def test_so_is_a_run_of_a_pool_and_no_other_attempt_begins(server: Server, installed: str, tmp_path: Path) -> None:
     async def story(scene: Scene) -> None:
         async with scene.worker():

@@ -17,7 +17,7 @@ KILLS = int(os.environ.get("RETRAIN_KILLS", "6"))
 SEED = int(os.environ.get("SEED", "8"))
 LONGEST_SECONDS = 6.0  # from the start of a run to its kill: most of a run's whole life
 
-pytestmark = [pytest.mark.prefect, pytest.mark.timeout(200 + 40 * KILLS)]
+pytestmark = [pytest.mark.prefect, pytest.mark.long, pytest.mark.timeout(200 + 40 * KILLS)]
 
 
 def test_killed_at_many_moments(server: Server, model: Retrainings) -> None:

@@ -15,7 +15,7 @@ from prefect_jobs import Orchestrators
 from prefect_server import wait_for
 from sweep_runs import PROGRAM, SPACE, Sweep
 
-pytestmark = [pytest.mark.prefect, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.prefect, pytest.mark.long, pytest.mark.timeout(900)]
 
 KILLS = int(os.environ.get("SWEEP_KILLS", "6"))  # in all sweeps together
 A_SWEEP = 4  # of them

@@ -95,6 +95,7 @@ def test_the_page_tells_this_mission() -> None:
     assert "nothing: no JobSet, pod, ConfigMap, node pool, node or process" in page
 
 
+@pytest.mark.long
 def test_a_queue_lets_the_job_in_each_time(queued: Story) -> None:
     first, second = queued.result["attempts"]
     assert (first["outcome"], second["outcome"]) == ("preempted", "succeeded")
@@ -104,6 +105,7 @@ def test_a_queue_lets_the_job_in_each_time(queued: Story) -> None:
     assert queued.left == []
 
 
+@pytest.mark.long
 def test_one_program_drives_all_chips(pathways: Story) -> None:
     """A head and a worker per machine; the workers are lost with their machines, and the head is begun again."""
     first, second = pathways.result["attempts"]
