@@ -110,7 +110,7 @@ def _hear(client: Any, asked: str, own: str) -> str:
 def _alone(own: str, host: int, other: int) -> str:
     return (
         f"Host {host} hands rows to global_array() that are new: {own}. Host {other} has none such within"
-        f" {PATIENCE:.0f} s. Give it equal shares on all hosts, such as prefect_tpu.shard and prefect_tpu.batches hand out."
+        f" {PATIENCE:.0f} s. Give it equal shares, such as prefect_tpu.shard and prefect_tpu.batches hand out."
     )
 
 
