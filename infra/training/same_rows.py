@@ -43,8 +43,8 @@ def difference(told: list[str]) -> str:
         return ""
     said = "; ".join(f"{_hosts(hosts)}: {saying}" for saying, hosts in by_saying.items())
     return (
-        f"The hosts hand different rows to global_array(). {said}. Give it equal shares, as prefect_tpu.shard and"
-        " prefect_tpu.batches hand them out."
+        f"The hosts hand different rows to global_array(). {said}. Give it equal shares, such as prefect_tpu.shard and"
+        " prefect_tpu.batches hand out."
     )
 
 
@@ -110,8 +110,7 @@ def _hear(client: Any, asked: str, own: str) -> str:
 def _alone(own: str, host: int, other: int) -> str:
     return (
         f"Host {host} hands rows to global_array() that are new: {own}. Host {other} has none such within"
-        f" {PATIENCE:.0f} s. Give it equal shares on all hosts, as prefect_tpu.shard and prefect_tpu.batches hand them"
-        " out."
+        f" {PATIENCE:.0f} s. Give it equal shares, such as prefect_tpu.shard and prefect_tpu.batches hand out."
     )
 
 
