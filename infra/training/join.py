@@ -141,8 +141,8 @@ def _let_jax_detect(peers: Peers) -> None:
         jax.distributed.initialize(heartbeat_timeout_seconds=HEARTBEAT_SECONDS)
     except (jax.errors.JaxRuntimeError, ValueError) as exc:
         raise CouldNotJoin(
-            f"JAX did not find the others of host {peers.place}: {str(exc).rstrip('.')}. Where this program shall run"
-            f" on one host alone, unset {peers.said[0]}."
+            f"JAX does not find the others of host {peers.place}: {str(exc).rstrip('.')}. Where this one shall run on"
+            f" a single host, unset {peers.said[0]}."
         ) from exc
     except RuntimeError as exc:
         raise _too_late(peers.host, exc) from exc
