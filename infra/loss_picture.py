@@ -75,7 +75,8 @@ def _draw(title: str, curves: Sequence[tuple[AttemptSummary, list[tuple[int, flo
     axes = figure.subplots()
     for attempt, curve in curves:
         label = f"attempt {attempt.number}: {attempt.outcome}"
-        (line,) = axes.plot([step for step, _ in curve], [loss for _, loss in curve], label=label)
+        mark = "o" if len(curve) == 1 else ""  # a line of one point is not to be seen
+        (line,) = axes.plot([step for step, _ in curve], [loss for _, loss in curve], label=label, marker=mark)
         if attempt.failure is not None:
             axes.plot(*curve[-1], marker="x", color=line.get_color(), markersize=10, markeredgewidth=2)
     axes.set(title=title, xlabel="step", ylabel="loss")

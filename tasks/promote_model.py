@@ -12,7 +12,7 @@ from prefect.cache_policies import NO_CACHE
 from prefect_tpu.infra.models.judging import Rule, verdict
 from prefect_tpu.infra.models.records import Candidate, Entry, Version
 from prefect_tpu.infra.models.registry import Registry, Standing
-from prefect_tpu.infra.models.story import as_markdown
+from prefect_tpu.infra.models.story import WORDS, as_markdown
 from prefect_tpu.tasks.failing import failing_in_words
 
 
@@ -47,4 +47,4 @@ def _show(registry: Registry) -> None:
 
 def in_words(entry: Entry) -> str:
     """What became of a candidate, after its name."""
-    return f"was {entry.became.value}: {entry.reason}."
+    return f"was {WORDS[entry.became]}: {entry.reason}."

@@ -85,8 +85,11 @@ class Reports:
             self._update()
 
     def end(self) -> None:
-        """The program ends: its step is right, and a profile that is under way is kept."""
+        """The program ends: its step is right, its values are those that are there, and a profile is kept."""
         self.flush_step()
+        ready = next((report for report in reversed(self._recent) if _is_ready(report.metrics)), None)
+        if ready is not None:
+            self._show(ready, self._clock())
         if self._recorder is not None and self._recent:
             self._recorder.end(self._recent[-1].step)
 
