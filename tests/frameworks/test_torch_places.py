@@ -68,11 +68,14 @@ def test_checkpoints_lie_in_a_bucket(case: str, slice_: ForkedSlice, bucket: str
 
 
 def test_outside_a_job_torch_s_own_words_count(slice_: ForkedSlice) -> None:
-    alone = slice_.start_outside("as_launched")
-    assert alone.values() == [{"rank": 0, "sum": 1, "backend": "gloo"}]
+    (alone,) = slice_.start_outside("as_launched").values()
+    assert (alone["rank"], alone["sum"], alone["backend"]) == (0, 1, "gloo")
     words = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2"}
     hosts = slice_.start_launched("as_launched", [{**words, "RANK": str(rank)} for rank in (0, 1)])
-    assert hosts.values() == [{"rank": rank, "sum": 2, "backend": "gloo"} for rank in (0, 1)]
+    found = hosts.values()
+    assert [(one["rank"], one["sum"], one["backend"]) for one in found] == [(0, 2, "gloo"), (1, 2, "gloo")]
+    first, second = ([row for one in found for row in one["epochs"][epoch]] for epoch in (0, 1))
+    assert sorted(first) == sorted(second) == list(range(8)) and first != second, "torch's own sampler shares the rows"
 
 
 def test_who_has_not_met_the_others_is_told_to(slice_: ForkedSlice) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import torch
 from accelerate import Accelerator, DistributedDataParallelKwargs, skip_first_batches
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainerCallback, TrainingArguments
 
 import prefect_tpu as tpu
@@ -60,9 +61,11 @@ def ddp(steps: int, pause: float = 0.0) -> dict[str, Any]:
         start = checkpoints.restore()
         for step in range(start, steps):
             rows = next(draws)
-            loss = nn.functional.mse_loss(model(rows), rows)
             optimizer.zero_grad()
-            loss.backward()
+            for number, part in enumerate(rows.chunk(2)):  # two small batches, whose slopes cross hosts together
+                with model.no_sync() if number == 0 else nullcontext(), torch.autocast("cpu", torch.bfloat16):
+                    loss = nn.functional.mse_loss(model(part), part)
+                    (loss / 2).backward()
             optimizer.step()
             rates.step()
             time.sleep(pause)  # so that a test can strike in between
@@ -116,17 +119,24 @@ def trained(steps: int, pause: float = 0.0) -> dict[str, Any]:
     arguments = TrainingArguments(
         output_dir="out", max_steps=steps, per_device_train_batch_size=2, logging_steps=1, report_to=[],
         disable_tqdm=True, seed=5, learning_rate=0.01, dataloader_pin_memory=False, save_strategy="no",
-        ddp_find_unused_parameters=True,
+        ddp_find_unused_parameters=True, bf16=True, use_cpu=True, gradient_accumulation_steps=2,
     )  # fmt: skip
     trainer = Trainer(
         model=model,
         args=arguments,
         train_dataset=[{"input_ids": row, "labels": row} for row in words],
+        eval_dataset=[{"input_ids": row, "labels": row} for row in words[:16]],
         callbacks=[Slowly(pause)],
     )
     with tpu.transformers_trainer(trainer) as checkpoint:
         ended = trainer.train(resume_from_checkpoint=checkpoint)
-    return {"start": checkpoint and Path(checkpoint).name, "digest": digest(model), "steps": ended.global_step}
+    judged = trainer.evaluate()["eval_loss"]  # of all hosts
+    return {
+        "start": checkpoint and Path(checkpoint).name,
+        "digest": digest(model),
+        "steps": ended.global_step,
+        "judged": judged,
+    }
 
 
 def started_from(width: int = 8, part: str | None = None) -> dict[str, Any]:
@@ -155,7 +165,17 @@ def as_launched() -> dict[str, Any]:
     tpu.join("torch")
     sizes = torch.tensor([1])
     torch.distributed.all_reduce(sizes)
-    return {"rank": torch.distributed.get_rank(), "sum": int(sizes), "backend": torch.distributed.get_backend()}
+    sampler = DistributedSampler(range(8), shuffle=True)  # type: ignore[var-annotated]
+    epochs = []
+    for epoch in range(2):
+        sampler.set_epoch(epoch)
+        epochs.append(list(sampler))
+    return {
+        "rank": torch.distributed.get_rank(),
+        "sum": int(sizes),
+        "backend": torch.distributed.get_backend(),
+        "epochs": epochs,
+    }
 
 
 def alone_before_join() -> None:

@@ -77,8 +77,13 @@ def in_a_block(directory, callbacks):
 
 
 def as_a_callback(directory, callbacks):
-    """Two batches make one step of Keras's."""
-    model, (x, y) = new_model(), table()
+    """Two batches make one step of Keras's; what is computed has 16 bits, the weights 32."""
+    keras.mixed_precision.set_global_policy("mixed_bfloat16")
+    try:
+        model, (x, y) = new_model(), table()
+    finally:
+        keras.mixed_precision.set_global_policy("float32")
+    assert (model.layers[-1].compute_dtype, model.layers[-1].kernel.dtype) == ("bfloat16", "float32")
     model.steps_per_execution = 2
     saving = tpu.keras_checkpoints(model, directory=directory)
     fitted = model.fit(x, y, batch_size=BATCH, epochs=EPOCHS, callbacks=[saving, *callbacks], verbose=0)

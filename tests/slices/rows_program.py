@@ -31,6 +31,14 @@ def layouts():
         parts = {int(shard.index[0].start or 0): np.asarray(shard.data) for shard in made["x"].addressable_shards}
         is_right = all((part == ROWS.reshape(8, 8)[at : at + len(part)]).all() for at, part in parts.items())
         found[name] = [list(made["x"].shape), list(made["y"].shape), is_right, sorted(parts)]
+    over = jax.NamedSharding(tpu.mesh(), jax.P("data"))
+    own = zip(np.split(rows["x"], 2), jax.local_devices(), strict=True)
+    ways = (
+        jax.device_put(ROWS.reshape(8, 8), over),  # every host has all of it
+        jax.make_array_from_process_local_data(over, rows["x"]),
+        jax.make_array_from_single_device_arrays((8, 8), over, [jax.device_put(*piece) for piece in own]),
+    )
+    found["as JAX itself"] = [bool((tpu.global_array(rows["x"], over) == way).all()) for way in ways]
     jax.set_mesh(crossed)
     by_axis = tpu.global_array(rows["x"], ("data", "tp"))
     found["by axis"] = [len(shard.data) for shard in by_axis.addressable_shards]

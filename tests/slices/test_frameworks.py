@@ -52,6 +52,7 @@ def test_a_lost_host_and_a_preemption_change_nothing(
     assert all(value["digests"] == wanted[0]["digests"] for value in [*found, *wanted])
     assert all(0 <= loss < 20 for loss in wanted[0]["losses"].values()), wanted[0]["losses"]  # of 30 at first
     assert wanted[0]["split"] == [split]
+    assert wanted[0].get("reductions", {"ENTRY": 1}) == {"ENTRY": 1}, "slopes of small batches cross hosts once a step"
 
 
 def whole(slice_: Slice, case: str, hosts: int, devices: int, params: dict[str, Any]) -> list[dict[str, Any]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -45,3 +47,10 @@ def test_what_cannot_be_saved_is_refused(alone: Slice) -> None:
     assert "has no weights yet" in said["unbuilt"]
     assert "another model than the one that fit trains" in said["other"]
     assert "does not fit the state" in said["wider"]
+
+
+def test_another_backend_than_jax_is_refused() -> None:
+    code = "import prefect_tpu; prefect_tpu.keras_checkpoints(None)"
+    environment = {**os.environ, "KERAS_BACKEND": "numpy"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode != 0 and "Keras runs on numpy: set KERAS_BACKEND=jax before" in done.stderr

@@ -32,6 +32,7 @@ def test_rows_stay_in_order_whatever_the_mesh(slice_: Slice) -> None:
         "crossed": [*whole, True, [0, 4]],  # each host has both halves of the rows: they were sent between hosts
         "everywhere": [*whole, True, [0]],
         "turned": [*whole, True, [4, 6]],
+        "as JAX itself": [True] * 3,
         "by axis": [2, 2],
         "indivisible": "the array of global_array() has 6 rows (3 of each host), which do not divide by the 4 parts of"
         " data: make it 4 or 8.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prefect_tpu.infra.errors import UsageError
+from prefect_tpu.infra.job import SliceJob
 from prefect_tpu.infra.retention import Best, Rule
 from prefect_tpu.infra.training.cadence import BestSoFar, Cadence, check_asked, passes, rule
+from prefect_tpu.infra.training.checkpoints import EVERY
 from prefect_tpu.infra.training.schedule import Check, Schedule
 
 BEST = Best(metric="loss", mode="min", count=2)
@@ -24,6 +27,10 @@ def cadence(steps: int | None = None, best: BestSoFar | None = None, every: floa
 
 def due(made: Cadence, steps: range) -> list[int]:
     return [step for step in steps if made.is_due(step, {})]
+
+
+def test_ten_minutes_are_usual_inside_a_job_and_outside(make_job: Callable[..., SliceJob]) -> None:
+    assert make_job().checkpoint_every == EVERY == 600
 
 
 @pytest.mark.parametrize(
