@@ -57,6 +57,7 @@ def nodes(cluster: Any, namespace: str, monkeypatch: pytest.MonkeyPatch) -> Iter
     cluster.delete_nodes(*names)
 
 
+@pytest.mark.long
 def test_on_a_folder_that_the_pods_mount(cluster, namespace, nodes, machine, until, whole):
     machine.output.symlink_to(cluster.kubelet.bucket(namespace))
     pods = {"volumes": {str(machine.output): f"gs://{namespace}"}}

@@ -16,9 +16,17 @@ if TYPE_CHECKING:
     from cloud_quotas import CloudQuotas
 
 
+LONG = ("docs/examples/language_model/README.md", "docs/examples/two_slices/README.md")  # trainings of some minutes
+HERE = [
+    pytest.param(page, marks=[pytest.mark.long] if page_id(page) in LONG else [], id=page_id(page))
+    for page in EXECUTED
+    if page not in ELSEWHERE
+]
+
+
 @pytest.mark.slices
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("page", [page for page in EXECUTED if page not in ELSEWHERE], ids=page_id)
+@pytest.mark.parametrize("page", HERE)
 def test_page(page: Path, reader: Reader) -> None:
     follow(page, reader)
 

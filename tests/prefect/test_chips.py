@@ -33,6 +33,7 @@ def permit_of(job: Job) -> Permit | None:
     return read_permit(LocalStorage(job.output))
 
 
+@pytest.mark.long
 def test_jobs_have_no_more_at_once_than_there_are(
     server: Server, orchestrators: Orchestrators, new_job: Callable[[str], Job]
 ) -> None:
@@ -55,6 +56,7 @@ def test_jobs_have_no_more_at_once_than_there_are(
     assert server.log(run, "waiting: concurrency limit 'chips-v6e' has 0 of its 4 chips free, and 2 are needed")
 
 
+@pytest.mark.long
 def test_a_killed_driver_has_taken_them_once(
     server: Server, orchestrators: Orchestrators, new_job: Callable[[str], Job]
 ) -> None:

@@ -104,6 +104,7 @@ def test_run_from_the_command_line_cancelled_and_run_again(server: Server, worke
     assert not job.overlaps() and not job.processes()
 
 
+@pytest.mark.long
 def test_run_by_a_schedule(server: Server, schedule: str, scheduled_job: Job) -> None:
     run = server.wait_for_run(scheduled_job.name)
     server.change(schedule, active=False)

@@ -14,7 +14,7 @@ from slice_worker_pool import Run, SliceWorkerPool, kill, slice_worker_pool
 from prefect_tpu.infra import layout
 from prefect_tpu.infra.job import name_from_run
 
-pytestmark = [pytest.mark.prefect, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.prefect, pytest.mark.long, pytest.mark.timeout(900)]
 
 PREEMPTED, CANCELLED, FORCED, DELETED, ENDED, ADOPTED = STORIES = (
     "preempted", "cancelled", "forced", "deleted", "ended", "adopted",

@@ -18,7 +18,7 @@ from prefect_tpu.infra import layout
 from prefect_tpu.infra.job import Program, SliceJob
 from prefect_tpu.infra.storage import LocalStorage
 
-pytestmark = [pytest.mark.prefect, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.prefect, pytest.mark.long, pytest.mark.timeout(900)]
 
 HERE = Path(__file__).parent
 DRIVE = HERE.parent / "programs" / "drive.py"

@@ -143,6 +143,7 @@ def test_what_was_submitted_goes_on_without_the_caller(caller: Caller) -> None:
     caller.wait_until_gone()
 
 
+@pytest.mark.long
 def test_a_worker_of_the_pool_takes_what_is_left_to_it(caller: Caller) -> None:
     command = [*PREFECT, "worker", "start", "--type", "tpu-slice", "--pool", caller.pool]
     with running(command, caller.environment, caller.folder, "worker"):
@@ -153,6 +154,7 @@ def test_what_the_flow_raises_is_raised_at_the_caller(caller: Caller) -> None:
     assert caller.does("wrong") == {"error": "Wrong", "message": "the first time"}
 
 
+@pytest.mark.long
 def test_a_run_that_failed_is_retried_and_computes_nothing_twice(caller: Caller) -> None:
     outcome = caller.does("again")
     assert "value" in outcome, outcome
@@ -161,6 +163,7 @@ def test_a_run_that_failed_is_retried_and_computes_nothing_twice(caller: Caller)
     assert len(caller.notes("prepared")) == 1
 
 
+@pytest.mark.long
 def test_a_slice_that_is_lost_is_replaced_and_the_caller_hears_nothing_of_it(caller: Caller) -> None:
     process = caller.start("wait")
     ((first, _),) = caller.wait_for_note("began")
@@ -174,6 +177,7 @@ def test_a_slice_that_is_lost_is_replaced_and_the_caller_hears_nothing_of_it(cal
     assert len(caller.notes("prepared")) == 1
 
 
+@pytest.mark.long
 def test_a_crash_for_good_reaches_the_caller_with_its_cause(caller: Caller) -> None:
     process = caller.start("wait_once")
     ((first, _),) = caller.wait_for_note("began")
@@ -192,6 +196,7 @@ def test_a_cancelled_run_ends_on_the_slice_and_at_the_caller(caller: Caller) -> 
     assert caller.run()["state"]["type"] == "CANCELLED"
 
 
+@pytest.mark.long
 def test_interrupting_the_call_cancels_the_run(caller: Caller) -> None:
     process = caller.start("wait")
     caller.wait_for_note("began")
@@ -201,6 +206,7 @@ def test_interrupting_the_call_cancels_the_run(caller: Caller) -> None:
     caller.wait_until_gone()
 
 
+@pytest.mark.long
 def test_files_travel_with_the_flow(caller: Caller) -> None:
     program = caller.folder / PROGRAM.name
     program.write_text(PROGRAM.read_text())
@@ -216,6 +222,7 @@ def test_runs_of_a_flow_are_its_children(caller: Caller) -> None:
     assert len(own) == 2 and all(run["parent_task_run_id"] for run in own)
 
 
+@pytest.mark.long
 def test_a_region_spans_all_hosts(caller: Caller) -> None:
     assert caller.does("on_every_host") == {"value": [[0, 2, 7], [1, 2, 7]]}
 
