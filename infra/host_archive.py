@@ -23,7 +23,7 @@ from prefect_tpu.infra.errors import PlatformError
 from prefect_tpu.infra.own_code import ONE_AT_A_TIME
 
 FILE = "host.pyz"
-LARGEST_BYTES = 700 * 1024  # it travels in a ConfigMap, which holds 1 MiB
+LARGEST_BYTES = 900 * 1024  # it travels in a ConfigMap of its own, which holds 1 MiB
 _PACKAGE = "prefect_tpu"
 # Whole rooms and modules, and what these import as they are loaded; the face names `resolve`, `run` and `every_host`.
 _ROOTS = ("infra", "infra.host", "infra.training", "infra.accelerators", "flows", "flows.every_host", "flows.run")
