@@ -11,9 +11,13 @@ from typing import Any
 from prefect_tpu.flows.work_pool.waiting_states import BEGUN, Named, has_begun, named
 from prefect_tpu.infra.launcher.handed_back import HandedBack
 from prefect_tpu.infra.launcher.news import News
+from prefect_tpu.infra.state import JobState
 from prefect_tpu.tasks.slice_events import SliceEvents
 
 Log = logging.Logger | logging.LoggerAdapter[Any]
+
+
+LEFT = "the flow's process has ended by itself; how the run ended is said by its state"
 
 
 class Voice:
@@ -48,8 +52,8 @@ class Voice:
     def __call__(self, news: News) -> None:
         if not self._has_turn():
             return
-        if news.text:
-            self._log.info("attempt %d: %s", news.attempt, news.text) if news.attempt else self._log.info(news.text)
+        if text := _of_a_run(news):
+            self._log.info("attempt %d: %s", news.attempt, text) if news.attempt else self._log.info(text)
         self._events.hear(news)
         begun = has_begun(news)
         wanted = named(news)
@@ -65,3 +69,10 @@ class Voice:
         if wanted is not None and wanted != self.wanted:
             self.wanted = wanted
             self._changed()
+
+
+def _of_a_run(news: News) -> str | None:
+    """A job has its value as soon as the flow's process has ended by itself, also where the flow has failed."""
+    if news.ended is not None and news.ended.failure is None:
+        return LEFT
+    return None if news.text == JobState.SUCCEEDED.value else news.text

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from uuid import uuid4
 
 import pytest
 
-from prefect_tpu.flows.work_pool.voice import Voice
+from prefect_tpu.flows.work_pool.voice import LEFT, Voice
 from prefect_tpu.infra.errors import FailureKind
+from prefect_tpu.infra.job import AttemptSummary
 from prefect_tpu.infra.launcher.handed_back import HandedBack
 from prefect_tpu.infra.launcher.news import News
+from prefect_tpu.infra.launcher.wording import end_in_words
 from prefect_tpu.infra.policy.failures import failure
 from prefect_tpu.infra.state import HostObservation, HostPhase, JobState, Observation, WaitFor
 from prefect_tpu.tasks.slice_events import SliceEvents
@@ -69,3 +72,17 @@ def test_what_is_due_comes_nearer_and_a_name_of_the_old_attempt_is_not_wanted_an
     assert told == [None] and voice.wanted is None and first is not None and first.attempt == 1
     second = voice.due
     assert second is not None and 0.0 < second.seconds < first.seconds < 7.0
+
+
+def test_a_process_that_ended_by_itself_is_not_called_a_success(caplog: pytest.LogCaptureFixture) -> None:
+    """The flow in it may have failed."""
+    events = SliceEvents("digits", "/jobs/digits", [], emit=lambda **_: None)
+    log = logging.getLogger(str(uuid4()))
+    voice = Voice(events, log, has_turn=lambda: True, changed=lambda: None, failed=lambda: None)
+    whole = AttemptSummary(number=1, accelerator="cpu", started=0.0, ended=1.0, outcome="succeeded", failure=None)
+    lost = replace(whole, outcome="host_lost", failure=failure(FailureKind.HOST_LOST, "Host 0 is gone."))
+    with caplog.at_level(logging.INFO):
+        voice(News(job="digits", state=JobState.RUNNING, attempt=1, text=end_in_words(lost.failure), ended=lost))
+        voice(News(job="digits", state=JobState.RUNNING, attempt=2, text=end_in_words(None), ended=whole))
+        voice(News(job="digits", state=JobState.SUCCEEDED, attempt=2, text="succeeded"))
+    assert caplog.messages == ["attempt 1: host_lost: Host 0 is gone.", f"attempt 2: {LEFT}"]
