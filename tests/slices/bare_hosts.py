@@ -21,7 +21,7 @@ from prefect_tpu.infra.job import Program
 from prefect_tpu.infra.plan import HostPlan
 
 PROGRAM = Path(__file__).with_name("training_program.py")
-PATIENCE = 90.0  # seconds until a host is given up; a start takes some on a busy machine
+PATIENCE = 200.0  # seconds until a host is given up; a start takes some on a busy machine
 
 
 @dataclass

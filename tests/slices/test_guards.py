@@ -14,7 +14,7 @@ from prefect_tpu.infra.contract import Event, Scratch
 from prefect_tpu.infra.policy.slow import slow_host
 from prefect_tpu.infra.scratch import read_progress
 
-pytestmark = [pytest.mark.slices, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.slices, pytest.mark.timeout(500)]
 
 sys.path.append(str(Path(__file__).parent))  # tests are no package; the hosts are for this folder
 

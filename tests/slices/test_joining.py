@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.slices
+pytestmark = [pytest.mark.slices, pytest.mark.timeout(600)]
 
 sys.path.append(str(Path(__file__).parent))  # tests are no package; the hosts are for this folder
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.slices
+pytestmark = [pytest.mark.slices, pytest.mark.timeout(600)]
 
 sys.path.append(str(Path(__file__).parent))  # tests are no package; the hosts are for this folder
 
@@ -52,5 +52,5 @@ def test_what_cannot_be_saved_is_refused(alone: Slice) -> None:
 def test_another_backend_than_jax_is_refused() -> None:
     code = "import prefect_tpu; prefect_tpu.keras_checkpoints(None)"
     environment = {**os.environ, "KERAS_BACKEND": "numpy"}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode != 0 and "Keras runs on numpy: set KERAS_BACKEND=jax before" in done.stderr

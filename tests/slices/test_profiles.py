@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.slices
+pytestmark = [pytest.mark.slices, pytest.mark.timeout(600)]
 
 PROGRAM = Path(__file__).with_name("recorded_program.py")
 NAME = "profile/plugins/profile/attempt-3/host-0.xplane.pb"
@@ -18,7 +18,7 @@ NAME = "profile/plugins/profile/attempt-3/host-0.xplane.pb"
 def test_windows_are_recorded_and_kept(tmp_path: Path, bucket: str) -> None:
     place = f"{bucket}/jobs/digits"
     done = subprocess.run(
-        [sys.executable, PROGRAM, tmp_path, place], capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, PROGRAM, tmp_path, place], capture_output=True, text=True, timeout=300, check=False
     )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)

@@ -13,7 +13,7 @@ import pytest
 from prefect_tpu.infra.plan import RestorePoint
 from prefect_tpu.infra.training.batches import batches
 
-pytestmark = pytest.mark.slices
+pytestmark = [pytest.mark.slices, pytest.mark.timeout(600)]
 
 sys.path.append(str(Path(__file__).parent))  # tests are no package; the hosts are for this folder
 

@@ -14,7 +14,7 @@ import pytest
 from prefect_tpu.infra import layout
 from prefect_tpu.infra.plan import RestorePoint
 
-pytestmark = [pytest.mark.slices, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slices, pytest.mark.timeout(600)]
 
 sys.path.append(str(Path(__file__).parent))  # tests are no package; the hosts are for this folder
 

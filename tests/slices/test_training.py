@@ -18,7 +18,7 @@ from prefect_tpu.infra.contract import Event
 from prefect_tpu.infra.plan import RestorePoint
 from prefect_tpu.infra.training.join import HEARTBEAT_SECONDS
 
-pytestmark = pytest.mark.slices
+pytestmark = [pytest.mark.slices, pytest.mark.timeout(600)]
 
 sys.path.append(str(Path(__file__).parent))  # tests are no package; the hosts are for this folder
 
