@@ -98,7 +98,7 @@ class Slice:
             checkpoint_every=600.0,
             grace=30.0,
             orphan_after=60.0,
-            join_timeout=60.0,
+            join_timeout=150.0,
             python=sys.executable,
         )
         return replace(plan, **changes)
