@@ -10,9 +10,9 @@ from __future__ import annotations
 import errno
 import os
 import re
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Protocol
 
 from prefect_tpu.infra import seals
@@ -20,11 +20,11 @@ from prefect_tpu.infra.errors import PlatformError, StorageAway, UsageError
 from prefect_tpu.infra.plan import RestorePoint
 from prefect_tpu.infra.storage import Storage, local_folder
 from prefect_tpu.infra.training import agreement, cloud, leaves, reading
+from prefect_tpu.infra.training.background import Background
 from prefect_tpu.infra.training.cloud import Refused
 from prefect_tpu.infra.training.fitting import Only
 
 _OS_ERROR = re.compile(r"\[os_error_code='(\d+)'\]")  # TensorStore says so in the text of a ValueError, nowhere else
-PATIENCE = 2.0  # seconds for a save under way when this host fails: its peers may be dead
 
 
 class Keeper(Protocol):
@@ -49,7 +49,7 @@ class Keeper(Protocol):
     ) -> tuple[Any, list[Any] | None]: ...
 
 
-class Store:
+class Store(Background):
     """The checkpoints of one attempt, and reading those of earlier ones."""
 
     def __init__(self, root: Storage, attempt: int, on_sealed: Callable[[int], None]) -> None:
@@ -62,8 +62,6 @@ class Store:
         self._root, self._attempt, self._on_sealed = root, attempt, on_sealed
         self._args = ocp.args
         self._orbax = ocp.AsyncCheckpointer(ocp.CompositeCheckpointHandler())
-        self._thread: threading.Thread | None = None
-        self._error: BaseException | None = None
         self._is_alike = False
 
     def begin(self, step: int, state: Any, positions: list[Any] | None, facts: Mapping[str, Any]) -> None:
@@ -78,26 +76,7 @@ class Store:
         point = RestorePoint(attempt=self._attempt, step=step)
         with self._told(point):
             self._orbax.save(self._where(point), args=self._args.Composite(**items))
-        self._thread = threading.Thread(target=self._finish, args=(point, facts), name="seal", daemon=True)
-        self._thread.start()
-
-    def check(self) -> None:
-        """Raise what went wrong in the background since the last call."""
-        if self._error is not None:
-            error, self._error = self._error, None
-            raise error
-
-    def settle(self) -> None:
-        """Wait until nothing is under way; on the leader it is sealed then."""
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
-        self.check()
-
-    def abandon(self) -> None:
-        """Leave after a failure. Alone, a save under way is finished; with peers it is not waited for long."""
-        if self._thread is not None:
-            self._thread.join(None if agreement.peers() == 1 else PATIENCE)
+        self._behind(partial(self._finish, point, facts), self._where(point))
 
     def close(self) -> None:
         self._orbax.close()
@@ -122,15 +101,11 @@ class Store:
         return self._root.where(seals.step_folder(point))
 
     def _finish(self, point: RestorePoint, facts: Mapping[str, Any]) -> None:
-        """In a thread: wait for Orbax's commit, which waits for all hosts, then seal."""
-        try:
-            with self._told(point):
-                self._orbax.wait_until_finished()
-                if agreement.is_leader():
-                    self._seal(point, facts)
-        except BaseException as exc:
-            exc.add_note(f"while saving the checkpoint {self._where(point)}")
-            self._error = exc
+        """Wait for Orbax's commit, which waits for all hosts, then seal."""
+        with self._told(point):
+            self._orbax.wait_until_finished()
+            if agreement.is_leader():
+                self._seal(point, facts)
 
     @contextmanager
     def _told(self, point: RestorePoint) -> Iterator[None]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +16,16 @@ from prefect_tpu.infra.errors import PlatformError
 from prefect_tpu.infra.plan import RestorePoint
 from prefect_tpu.infra.storage import Storage, local_folder
 from prefect_tpu.infra.training import agreement, moved, torch_on_tpus, torch_peers, torch_reading
+from prefect_tpu.infra.training.background import Background
 from prefect_tpu.infra.training.context import context
 from prefect_tpu.infra.training.fitting import Only
-from prefect_tpu.infra.training.store import PATIENCE, disk_refused, sealed
+from prefect_tpu.infra.training.store import disk_refused, sealed
 from prefect_tpu.infra.training.torch_state import TorchState
 
 _HOSTS = "hosts.json"  # what each host had for itself, beside what PyTorch writes
 
 
-class TorchStore:
+class TorchStore(Background):
     """The checkpoints of one attempt, and reading those of earlier ones.
 
     Into a bucket PyTorch does not write by itself: each host writes on its own disk, then brings its files there.
@@ -32,8 +33,6 @@ class TorchStore:
 
     def __init__(self, root: Storage, attempt: int, on_sealed: Callable[[int], None]) -> None:
         self._root, self._attempt, self._on_sealed = root, attempt, on_sealed
-        self._thread: threading.Thread | None = None
-        self._error: BaseException | None = None
 
     def begin(self, step: int, state: TorchState, positions: list[Any] | None, facts: Mapping[str, Any]) -> None:
         """Copy the state, then write it in the background. Waits for the save before."""
@@ -50,28 +49,8 @@ class TorchStore:
                 planner=planner() if planner else None,
                 process_group=torch_peers.saving_group(),
             )
-        self._thread = threading.Thread(
-            target=self._finish, args=(point, folder, saving, positions, facts), name="seal", daemon=True
-        )
-        self._thread.start()
-
-    def check(self) -> None:
-        """Raise what went wrong in the background since the last call."""
-        if self._error is not None:
-            error, self._error = self._error, None
-            raise error
-
-    def settle(self) -> None:
-        """Wait until nothing is under way; on the leader it is sealed then."""
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
-        self.check()
-
-    def abandon(self) -> None:
-        """Leave after a failure. Alone, a save under way is finished; with peers it is not waited for long."""
-        if self._thread is not None:
-            self._thread.join(None if agreement.peers() == 1 else PATIENCE)
+        where = self._root.where(seals.step_folder(point))
+        self._behind(partial(self._finish, point, folder, saving, positions, facts), where)
 
     def close(self) -> None:
         """Nothing is kept open."""
@@ -103,20 +82,16 @@ class TorchStore:
     def _finish(
         self, point: RestorePoint, folder: Path, saving: Any, positions: list[Any] | None, facts: Mapping[str, Any]
     ) -> None:
-        """In a thread: wait for PyTorch, which waits for all hosts, then seal."""
-        try:
-            with self._told(point):
-                saving.result()
-                if positions is not None and agreement.is_leader():
-                    (folder / _HOSTS).write_bytes(contract.write_json({"hosts": positions}))
-                if local_folder(self._root) is None:
-                    self._bring(point, folder)
-                if agreement.is_leader():
-                    seals.seal(self._root, point, **facts)
-                    self._on_sealed(point.step)
-        except BaseException as exc:
-            exc.add_note(f"while saving the checkpoint {self._root.where(seals.step_folder(point))}")
-            self._error = exc
+        """Wait for PyTorch, which waits for all hosts, then seal."""
+        with self._told(point):
+            saving.result()
+            if positions is not None and agreement.is_leader():
+                (folder / _HOSTS).write_bytes(contract.write_json({"hosts": positions}))
+            if local_folder(self._root) is None:
+                self._bring(point, folder)
+            if agreement.is_leader():
+                seals.seal(self._root, point, **facts)
+                self._on_sealed(point.step)
 
     def _bring(self, point: RestorePoint, folder: Path) -> None:
         import torch.distributed as dist
