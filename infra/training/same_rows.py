@@ -14,6 +14,8 @@ from typing import Any
 
 from prefect_tpu.infra.errors import UsageError
 from prefect_tpu.infra.training import agreement
+from prefect_tpu.infra.training.board import Board, open_board
+from prefect_tpu.infra.training.trail import listed
 
 PATIENCE = 300.0  # seconds that one host may come after another
 FAREWELL = 5.0  # seconds for all to hear what is wrong
@@ -41,7 +43,7 @@ def difference(told: list[str]) -> str:
         by_saying.setdefault(saying, []).append(host)
     if len(by_saying) < 2:
         return ""
-    said = "; ".join(f"{_hosts(hosts)}: {saying}" for saying, hosts in by_saying.items())
+    said = "; ".join(f"{listed(hosts, shown=4)}: {saying}" for saying, hosts in by_saying.items())
     return (
         f"The hosts hand different rows to global_array(). {said}. Give it equal shares, such as prefect_tpu.shard and"
         " prefect_tpu.batches hand out."
@@ -52,59 +54,52 @@ def _told(shapes: Shapes) -> str:
     return ", ".join(f"{name} {kind}{list(shape)}" for name, (kind, shape) in shapes.items())
 
 
-def _hosts(hosts: list[int]) -> str:
-    few = ", ".join(map(str, hosts[:4])) + (f" and {len(hosts) - 4} more" if len(hosts) > 4 else "")
-    return f"host{'s' * (len(hosts) > 1)} {few}"
-
-
 def _ask(own: str) -> None:
     """Say what this host has, and hear the leader's verdict on what all have."""
     global _asked
     _asked += 1
-    client = _coordination()
-    if client is None:
+    told = _board()
+    if told is None:
         verdict = difference(agreement.from_all(own))
     else:
-        asked = f"prefect_tpu/rows/{_asked}"
-        verdict = _judge(client, asked, own) if agreement.is_leader() else _hear(client, asked, own)
+        asked = f"rows/{_asked}"
+        verdict = _judge(told, asked, own) if told.host == 0 else _hear(told, asked, own)
     if verdict:
         raise UsageError(verdict)
 
 
-def _coordination() -> Any | None:
-    """JAX's client of its own service; None where a version of JAX keeps it elsewhere."""
+def _board() -> Board | None:
+    """None where a version of JAX keeps it elsewhere."""
     try:
-        from jax._src.distributed import global_state
-    except ImportError:
+        return open_board()
+    except (ImportError, AttributeError):
         return None
-    return getattr(global_state, "client", None)
 
 
-def _judge(client: Any, asked: str, own: str) -> str:
+def _judge(told: Board, asked: str, own: str) -> str:
     """On the leader: collect, compare, and tell all."""
-    end, told = time.monotonic() + PATIENCE, [own]
+    end, said = time.monotonic() + PATIENCE, [own]
     verdict = ""
-    for host in range(1, agreement.peers()):
-        saying = _wait(client, f"{asked}/{host}", end)
+    for host in range(1, told.hosts):
+        saying = told.wait(f"{asked}/{host}", end - time.monotonic())
         if saying is None:
             verdict = _alone(own, 0, host)
             break
-        told.append(saying)
-    verdict = verdict or difference(told)
-    client.key_value_set(f"{asked}/verdict", json.dumps(verdict))
+        said.append(saying)
+    verdict = verdict or difference(said)
+    told.put(f"{asked}/verdict", json.dumps(verdict))
     if verdict:  # the service ends with the leader, which leaves now: let the others hear why
         end = time.monotonic() + FAREWELL
-        for host in range(1, agreement.peers()):
-            _wait(client, f"{asked}/{host}/heard", end)
+        for host in range(1, told.hosts):
+            told.wait(f"{asked}/{host}/heard", end - time.monotonic())
     return verdict
 
 
-def _hear(client: Any, asked: str, own: str) -> str:
-    host = agreement.place()[0]
-    client.key_value_set(f"{asked}/{host}", own)
-    verdict = _wait(client, f"{asked}/verdict", time.monotonic() + PATIENCE + FAREWELL)
-    client.key_value_set(f"{asked}/{host}/heard", "")
-    return _alone(own, host, 0) if verdict is None else str(json.loads(verdict))
+def _hear(told: Board, asked: str, own: str) -> str:
+    told.put(f"{asked}/{told.host}", own)
+    verdict = told.wait(f"{asked}/verdict", PATIENCE + FAREWELL)
+    told.put(f"{asked}/{told.host}/heard", "")
+    return _alone(own, told.host, 0) if verdict is None else str(json.loads(verdict))
 
 
 def _alone(own: str, host: int, other: int) -> str:
@@ -112,15 +107,3 @@ def _alone(own: str, host: int, other: int) -> str:
         f"Host {host} hands rows to global_array() that are new: {own}. Host {other} has none such within"
         f" {PATIENCE:.0f} s. Give it equal shares, such as prefect_tpu.shard and prefect_tpu.batches hand out."
     )
-
-
-def _wait(client: Any, key: str, end: float) -> str | None:
-    """What was said there; None where nothing was until the end."""
-    import jax
-
-    try:
-        return str(client.blocking_key_value_get(key, max(1, int((end - time.monotonic()) * 1000))))
-    except jax.errors.JaxRuntimeError as exc:
-        if "DEADLINE_EXCEEDED" in str(exc):
-            return None
-        raise
