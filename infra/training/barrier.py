@@ -70,8 +70,4 @@ def _where(told: Board, missing: tuple[int, ...]) -> str:
     """Where a missing host was last, where the program lets hosts agree."""
     text = told.get(f"agree/{missing[0]}")
     marks = trail.read(text) if text else []
-    return f" Host {missing[0]} was last at {_at(marks[-1].step)}." if marks else ""
-
-
-def _at(step: int | str) -> str:
-    return step if isinstance(step, str) else f"step {step}"
+    return f" Host {missing[0]} was last at {trail.at(marks[-1].step)}." if marks else ""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from prefect_tpu.infra.training import chances
 from prefect_tpu.infra.training.data_position import DataIterator, go_to, own_position
 
 
@@ -61,9 +61,9 @@ class Places:
         """From where this epoch goes on. Call it before the epoch draws: what it shuffles with is put back here."""
         saved, self.saved = self.saved, None
         if saved is None or saved.epoch != epoch:
-            self.now = Place(epoch=epoch, chances=chances())
+            self.now = Place(epoch=epoch, chances=chances.taken())
             return self.now
-        put_back(saved.chances)
+        chances.put_back(saved.chances)
         if self.data is not None:
             go_to(self.data, self._saved_data)
         self.now = saved
@@ -71,23 +71,4 @@ class Places:
 
     def end(self, epoch: int) -> None:
         """All before this epoch is done."""
-        self.now = Place(epoch=epoch, chances=chances())
-
-
-def chances() -> dict[str, Any]:
-    """What Keras draws the order of rows and batches from: Python's generator and NumPy's, as JSON."""
-    import numpy as np
-
-    version, words, gauss = random.getstate()
-    name, keys, *rest = np.random.get_state(legacy=True)
-    return {"python": [version, list(words), gauss], "numpy": [name, np.asarray(keys).tolist(), *rest]}
-
-
-def put_back(stored: Mapping[str, Any]) -> None:
-    """Let both draw again what they drew after `chances` was asked."""
-    import numpy as np
-
-    version, words, gauss = stored["python"]
-    random.setstate((version, tuple(words), gauss))
-    name, keys, *rest = stored["numpy"]
-    np.random.set_state((name, np.asarray(keys, np.uint32), *rest))
+        self.now = Place(epoch=epoch, chances=chances.taken())

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import base64
 import json
-import random
-import sys
 from typing import Any
 
 from prefect_tpu.infra.errors import UsageError
-from prefect_tpu.infra.training import agreement
+from prefect_tpu.infra.training import agreement, chances
 
 
 class HostPosition:
@@ -66,10 +64,7 @@ def _random() -> dict[str, Any]:
     """Of Python, NumPy where the program has it, and PyTorch, on the CPU and on this process's GPU."""
     import torch
 
-    found: dict[str, Any] = {"python": list(random.getstate()), "torch": _bytes(torch.get_rng_state())}
-    if "numpy" in sys.modules:
-        name, keys, *rest = sys.modules["numpy"].random.get_state()
-        found["numpy"] = [name, keys.tolist(), *rest]
+    found = {**chances.taken(), "torch": _bytes(torch.get_rng_state())}
     if torch.cuda.is_available() and torch.cuda.is_initialized():
         found["cuda"] = _bytes(torch.cuda.get_rng_state())
     return found
@@ -78,13 +73,8 @@ def _random() -> dict[str, Any]:
 def _set_random(found: dict[str, Any]) -> None:
     import torch
 
-    version, internal, gauss = found["python"]
-    random.setstate((version, tuple(internal), gauss))
+    chances.put_back(found)
     torch.set_rng_state(_tensor(found["torch"]))
-    if "numpy" in found:
-        import numpy as np
-
-        np.random.set_state(tuple(found["numpy"]))
     if "cuda" in found and torch.cuda.is_available():
         torch.cuda.set_rng_state(_tensor(found["cuda"]))
 

@@ -124,13 +124,13 @@ def _how(marks: Mapping[int, Mark], others: Sequence[int], before: Mark | None) 
     who = listed(others)
     if other.step != usual.step:
         call = f" at call {other.call} of agree()" if END not in (other.step, usual.step) else ""
-        return f"{who} came to {_at(other)}{call}, where {_rest(marks, others)} came to {_at(usual)}"
+        return f"{who} came to {at(other.step)}{call}, where {_rest(marks, others)} came to {at(usual.step)}"
     for name in sorted({*other.values, *usual.values}):
         texts = {host: mark.values.get(name, "nothing") for host, mark in marks.items()}
         if texts[others[0]] != usual.values.get(name, "nothing"):
             return _value(name, other.step, texts, others)
-    since = "its first call" if before is None else _at(before)
-    return f"{who} went another way than {_rest(marks, others)} between {since} and {_at(other)}"
+    since = "its first call" if before is None else at(before.step)
+    return f"{who} went another way than {_rest(marks, others)} between {since} and {at(other.step)}"
 
 
 def _value(name: str, step: int | str, texts: Mapping[int, str], others: Sequence[int]) -> str:
@@ -139,8 +139,9 @@ def _value(name: str, step: int | str, texts: Mapping[int, str], others: Sequenc
     return f"{listed(others)} said {name}={said} at step {step}, and {_rest(texts, others)} {name}={usual}"
 
 
-def _at(mark: Mark) -> str:
-    return str(mark.step) if mark.step == END else f"step {mark.step}"
+def at(step: int | str) -> str:
+    """`step 4`, or `END` as it is."""
+    return step if isinstance(step, str) else f"step {step}"
 
 
 def _rest(all_hosts: Iterable[int], others: Sequence[int]) -> str:
