@@ -70,10 +70,14 @@ class JaxBoard:
             raise
 
 
-def hear(told: Board, word: str) -> None:
-    """Say that this host has heard a word, before it ends. The leader ends last: without it nobody hears anything."""
+def hear(told: Board, word: str, within: float = HEARD_WITHIN) -> None:
+    """Say that this host has heard a word, before it ends. The leader ends last: without it nobody hears anything.
+
+    Args:
+        within: seconds that the leader waits for the others.
+    """
     told.put(f"{word}-heard/{told.host}", "")
-    until = time.monotonic() + HEARD_WITHIN
+    until = time.monotonic() + within
     while told.host == 0 and time.monotonic() < until and len(told.below(f"{word}-heard")) < told.hosts:
         time.sleep(HEARD_WITHIN / 50)
 

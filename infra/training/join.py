@@ -8,10 +8,11 @@ from typing import Any
 
 from prefect_tpu.infra import addresses, layout
 from prefect_tpu.infra.contract import Event
-from prefect_tpu.infra.errors import CouldNotJoin, UsageError
+from prefect_tpu.infra.errors import CouldNotJoin, UsageError, WrongSlice
 from prefect_tpu.infra.plan import HostPlan
 from prefect_tpu.infra.training import agreement, alike, bare, by_framework, meeting, pathways, slice_check
 from prefect_tpu.infra.training.bare import Peers
+from prefect_tpu.infra.training.board import hear, open_board
 from prefect_tpu.infra.training.context import Context, context
 from prefect_tpu.infra.training.progress import progress
 
@@ -19,6 +20,7 @@ from prefect_tpu.infra.training.progress import progress
 # JAX's 100 s are long for a slice that costs money; a starved machine still makes 60 s.
 HEARTBEAT_SECONDS = 60
 INITIALIZE_SECONDS = 60  # for JAX itself, when all hosts are known to be there
+REFUSED_SECONDS = 10.0  # that the leader of a wrong slice waits at most until all know
 BARE_SECONDS = 300.0  # outside a job: JAX's own patience, as nobody has said another one
 
 _joined: Context | Peers | None = None
@@ -83,9 +85,20 @@ def _join_bare() -> Peers | None:
         return None
     if not _is_initialized():
         _meet_bare(peers)
-    slice_check.check_hosts(peers.hosts, peers.host)
+    try:
+        slice_check.check_hosts(peers.hosts, peers.host)
+    except WrongSlice:
+        _let_all_find_it()
+        raise
     _meet()
     return peers
+
+
+def _let_all_find_it() -> None:
+    """A leader that ends takes JAX's coordinator along, and with it the reason from hosts that are still looking."""
+    told = open_board()
+    if told is not None:
+        hear(told, "wrong-slice", REFUSED_SECONDS)
 
 
 def _meet() -> None:

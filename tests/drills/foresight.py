@@ -60,7 +60,7 @@ SMALL = Arena(
     # A step is longer than the time between two written reports, so that each is written.
     params={"steps": 12, "every": 3, "seconds": 0.12},
     moments=(START, ANY_STEP, ANY_STEP, ANY_SAVE),
-    settings={"grace": 2.0, "stall_timeout": 4.0},
+    settings={"grace": 2.0, "stall_timeout": 6.0},
 )
 LARGE = replace(SMALL, name="large", accelerators=("v6e-16", "v5e-16"), hosts=4)
 # JAX and Orbax save by the clock, and a notice takes some steps: what is foretold does not depend on either here.
@@ -72,7 +72,7 @@ REAL = replace(
     every=1,
     params={"steps": 36, "step_seconds": 0.1},
     moments=(START, (Moment.STEP, (4, 14, 24))),
-    settings={"grace": 5.0, "stall_timeout": 8.0, "checkpoint_every": 0.5},
+    settings={"grace": 5.0, "stall_timeout": 20.0, "checkpoint_every": 0.5},
     data={"digits": str(EXAMPLES / "data" / "digits.csv.gz")},
 )
 

@@ -26,7 +26,7 @@ AT_ONCE = 3
 SLICES = 8
 CHAIN = ("cpu-2x4", "cpu-2x1", "cpu")
 PARAMS: dict[str, float] = {"steps": STEPS, "step_seconds": 0.05, "seed": 3}
-SETTINGS = {"checkpoint_every": 0.2, "stall_timeout": 6.0}
+SETTINGS = {"checkpoint_every": 0.2, "stall_timeout": 20.0}  # of a step: on a busy machine the first takes 10 s
 DRILLS: dict[str, tuple[str, ...]] = {
     "undisturbed": (),
     "preempt": ("preempt@step=12,host=1",),
