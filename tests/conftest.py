@@ -35,6 +35,14 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("house")
 
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of one file go to one process, as they share what is dear; those that do not name a group of their own."""
+    for item in items:
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(str(item.path)))
+
+
 # Before any import of Prefect or JAX: both read their settings while they are imported.
 _HOME = Path(tempfile.mkdtemp(prefix="prefect-tpu-test-"))
 
