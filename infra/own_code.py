@@ -10,7 +10,7 @@ import sysconfig
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
+from functools import lru_cache, partial
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
@@ -153,18 +153,32 @@ def _name(file: Path, folder: Path) -> str:
     return name
 
 
-def _imported(file: Path, folder: Path) -> set[str]:
+def _imported(file: Path, folder: Path) -> frozenset[str]:
     """First parts of all module names that are imported anywhere in a file."""
     try:
-        tree = parse(file)
+        return _imported_by(file, _state(file))
     except UsageError:
         if file.parent == folder:
             raise
-        return set()  # deep in a package there may be templates and the like, which nobody imports
-    statements = list(_statements(tree))
+        return frozenset()  # deep in a package there may be templates and the like, which nobody imports
+
+
+def _state(file: Path) -> tuple[int, ...]:
+    """Another one for whoever changes the file; none where it cannot be had, which reading it will tell."""
+    try:
+        found = file.stat()
+    except OSError:
+        return ()
+    return found.st_mtime_ns, found.st_ctime_ns, found.st_size
+
+
+@lru_cache(maxsize=10_000)  # files
+def _imported_by(file: Path, state: tuple[int, ...]) -> frozenset[str]:
+    """Read once while a file stays as it is: a process that sends many jobs, as a sweep's, asks for each of them."""
+    statements = list(_statements(parse(file)))
     plain = {alias.name for node in statements if isinstance(node, ast.Import) for alias in node.names}
     other = {node.module or "" for node in statements if isinstance(node, ast.ImportFrom) and not node.level}
-    return {name.partition(".")[0] for name in plain | other} - {""}
+    return frozenset(name.partition(".")[0] for name in plain | other) - {""}
 
 
 def _statements(tree: ast.AST) -> Iterator[ast.AST]:
