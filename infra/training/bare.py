@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from prefect_tpu.infra.errors import UsageError
 
+PORTS = ("MASTER_PORT", "COORDINATOR_PORT", "JAX_COORDINATOR_ADDRESS")  # where each launcher says it
 _LAST_PORT = 65_535
 _OWN_PORT = "JAX_COORDINATOR_PORT"  # JAX's own word for it
 _TPU_HOSTS = ("TPU_PROCESS_ADDRESSES", "TPU_WORKER_HOSTNAMES")  # in the order in which JAX looks
