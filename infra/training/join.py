@@ -174,7 +174,7 @@ def _let_jax_detect(peers: Peers) -> None:
         ) from exc
 
 
-def _too_late(host: int, exc: RuntimeError) -> UsageError:
+def _too_late(host: int, exc: RuntimeError | ValueError) -> UsageError:
     return UsageError(
         f"prefect_tpu.join() came too late on host {host}: {exc}"
         " Call it first, before anything else uses JAX (also at import)."
