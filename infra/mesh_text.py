@@ -14,6 +14,7 @@ FORMS = """write {"data": -1}, data=-1, or sizes and names such as [[4,2],["fsdp
 
 _LONGEST_SHOWN = 60  # characters of a spec in a message
 
+_QUOTED = re.compile(r"""(["'])((?:(?!\1).)*)\1""")
 _WORD = re.compile(r"""["']?([A-Za-z_][\w.-]*)["']?""")
 _TRAILING_COMMA = re.compile(r",\s*([\])}])")
 _PAIR = r"\s*([A-Za-z_][\w.-]*)\s*=\s*(-?\d{1,9})\s*"
@@ -37,13 +38,17 @@ def sizes_and_names(spec: MeshSpec, what: str = "Mesh") -> tuple[list[Any], list
 
 
 def shown(spec: object) -> str:
-    """A spec in a message."""
-    text = repr(spec)
+    """A spec or a part of it in a message."""
+    try:
+        text = repr(spec)
+    except ValueError:  # Python does not write out numbers of thousands of digits
+        return "(too long to show)"
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
 
 
 def _read(text: str) -> Any:
     """What a text says; None where it says nothing."""
+    text = _unquoted(text.strip())
     if _PAIRS.fullmatch(text):
         pairs = re.findall(_PAIR, text)
         return [[int(size) for _, size in pairs], [name for name, _ in pairs]]
@@ -53,10 +58,20 @@ def _read(text: str) -> Any:
     return None
 
 
+def _unquoted(text: str) -> str:
+    """Without the quotes that a shell or a form has left around all of it."""
+    if quoted := _QUOTED.fullmatch(text):
+        return quoted[2]
+    with contextlib.suppress(ValueError, RecursionError):
+        if isinstance(read := json.loads(text), str):
+            return read
+    return text
+
+
 def _as_json(text: str) -> Iterator[str]:
     """JSON itself; Python's notation, or Hydra's bare words, which a shell leaves of a quoted list; two lists bare."""
     yield text
-    quoted = _WORD.sub(r'"\1"', text.strip()).replace("(", "[").replace(")", "]")
+    quoted = _WORD.sub(r'"\1"', text).replace("(", "[").replace(")", "]")
     listed = _TRAILING_COMMA.sub(r"\1", quoted)
     yield listed
     yield f"[{listed}]"

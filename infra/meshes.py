@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
+import operator
 from dataclasses import dataclass, replace
-from operator import floordiv
 from typing import Any
 
 from prefect_tpu.infra.errors import UsageError
 from prefect_tpu.infra.mesh_text import MeshSpec, shown, sizes_and_names
 
 REST = -1  # an axis of this size takes all devices that the others leave
+_MOST_AXES = 16  # NumPy has 32, and a mesh over slices needs twice its own
+_LARGEST = 999_999_999  # more devices than there are
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +32,7 @@ class MeshShape:
     @property
     def within_slice(self) -> tuple[int, ...]:
         """The sizes of the part that each slice has."""
-        return tuple(map(floordiv, self.sizes, self.over_slices or (1,) * len(self.sizes)))
+        return tuple(map(operator.floordiv, self.sizes, self.over_slices or (1,) * len(self.sizes)))
 
     def __str__(self) -> str:
         return " × ".join(f"{name}={size}" for name, size in zip(self.names, self.sizes, strict=True))
@@ -55,20 +58,27 @@ class Devices:
 
 def parse_mesh(spec: MeshSpec, what: str = "Mesh") -> MeshShape:
     """Read a mesh spec in any of its forms. Raises `UsageError`, saying `what` it is, where it is none of them."""
-    sizes, names = sizes_and_names(spec, what)
-    for size in sizes:
-        if isinstance(size, bool) or not isinstance(size, int) or (size < 1 and size != REST):
-            raise UsageError(
-                f"{what} {shown(spec)} has the size {size!r}: use whole numbers from 1, or -1 for the rest."
-            )
+    given, names = sizes_and_names(spec, what)
+    if len(names) > _MOST_AXES:
+        raise UsageError(f"{what} {shown(spec)} has {len(names)} axes: use {_MOST_AXES} at most.")
+    sizes = [_size(size, spec, what) for size in given]
     for name in names:
-        if not isinstance(name, str) or not name:
-            raise UsageError(f"{what} {shown(spec)} has the axis name {name!r}: use words.")
+        if not isinstance(name, str) or not name.strip():
+            raise UsageError(f"{what} {shown(spec)} has the axis name {shown(name)}: use words.")
     if len(set(names)) != len(names):
         raise UsageError(f"{what} {shown(spec)} names an axis twice: give each axis its own name.")
     if sizes.count(REST) > 1:
         raise UsageError(f"{what} {shown(spec)} has {sizes.count(REST)} axes of size -1: only one can take the rest.")
     return MeshShape(names=tuple(names), sizes=tuple(sizes))
+
+
+def _size(size: Any, spec: MeshSpec, what: str) -> int:
+    """A number of Python's or of NumPy's, as an int."""
+    with contextlib.suppress(TypeError):  # it is no whole number
+        number = operator.index(size)
+        if not isinstance(size, bool) and (number == REST or 1 <= number <= _LARGEST):
+            return number
+    raise UsageError(f"{what} {shown(spec)} has the size {shown(size)}: use whole numbers from 1, or -1 for the rest.")
 
 
 def spelled(spec: Any) -> str:

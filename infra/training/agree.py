@@ -75,6 +75,7 @@ class Agreement:
         threading.Thread(target=self._run, name="agree", daemon=True).start()
 
     def add(self, step: int | str, values: Mapping[str, Any]) -> None:
+        values = {name: _comparable(value) for name, value in values.items()}
         late = {name: value for name, value in values.items() if _is_late(value)}
         texts = {name: _text(name, value) for name, value in values.items()}
         with self._lock:
@@ -147,6 +148,26 @@ def _whole(step: Any) -> int:
         raise UsageError(f"agree() was given a {type(step).__name__} as its step: give a whole number.") from exc
 
 
+def _comparable(value: Any) -> Any:
+    """What can be compared: of a key of JAX's its numbers, of numbers and objects of NumPy's what they are."""
+    dtype = getattr(value, "dtype", None)
+    if str(dtype).startswith("key<"):
+        import jax
+
+        return jax.random.key_data(value)
+    if dtype is None or _is_late(value) or not hasattr(value, "tobytes"):
+        return value
+    held = value.tolist() if value.shape == () or getattr(dtype, "hasobject", False) else None
+    return held if isinstance(held, bool | int | float | list) else value  # the bytes of objects are addresses
+
+
+def _held(value: Any) -> Any:
+    """What a number or an array of NumPy's inside a list holds."""
+    if hasattr(value, "dtype") and hasattr(value, "tolist") and not _is_late(value):
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__} is neither a number nor text")
+
+
 def _is_late(value: Any) -> bool:
     """Whether it is an array of JAX's, which may be computed later."""
     return hasattr(value, "is_ready") and hasattr(value, "is_fully_replicated")
@@ -164,7 +185,7 @@ def _plain(name: str, value: Any) -> str:
         kind = f"{value.dtype}{list(value.shape)}"
         return kind if _is_late(value) or not hasattr(value, "tobytes") else f"{kind} #{_digest(value.tobytes())}"
     try:
-        return json.dumps(value, sort_keys=True)
+        return json.dumps(value, sort_keys=True, default=_held)
     except (TypeError, ValueError) as exc:
         raise UsageError(
             f"agree() cannot compare {name!r}, a {type(value).__name__}: give numbers, text, arrays, or lists and"

@@ -7,13 +7,14 @@ import json
 import os
 import platform
 import sys
+import time
 from importlib import metadata
 from pathlib import Path
 from types import ModuleType
 
 from prefect_tpu.infra.errors import CouldNotJoin, HostsDiffer
 from prefect_tpu.infra.training import trail
-from prefect_tpu.infra.training.board import hear, open_board
+from prefect_tpu.infra.training.board import HEARD_WITHIN, Board, hear, open_board
 from prefect_tpu.infra.training.context import context
 from prefect_tpu.infra.training.trail import Mark
 
@@ -21,6 +22,7 @@ PATIENCE = 60.0  # seconds for the leader's word, when all have met
 # What changes the programs that JAX makes. Where a compiler writes files to may differ.
 _SETTINGS = ("XLA_FLAGS", "LIBTPU_INIT_ARGS", "JAX_ENABLE_X64", "JAX_DEFAULT_MATMUL_PRECISION")
 _PLACES = ("--xla_dump", "--xla_log")
+_VERDICT = "alikeness"
 _ADVICE = (
     "Programs that differ wait for each other in collectives for ever: give all hosts the same image, packages, files"
     " and variables."
@@ -35,18 +37,38 @@ def check_alike() -> None:
         HostsDiffer: they do not; the message names the host and what differs.
     """
     told = open_board()
-    if told is None:
-        return
-    told.put(f"alike/{told.host}", json.dumps(facts()))
+    if told is not None:
+        compare(told, facts(), PATIENCE)
+
+
+def compare(told: Board, own: dict[str, str], patience: float) -> None:
+    """The same, of what this host says of itself; `patience` in seconds."""
+    told.put(f"alike/{told.host}", json.dumps(own))
     if told.host == 0:
-        words = {host: told.wait(f"alike/{host}", PATIENCE) for host in range(told.hosts)}
-        told.put("alikeness", difference({host: json.loads(word or "{}") for host, word in words.items()}))
-    found = told.wait("alikeness", PATIENCE)
+        told.put(_VERDICT, json.dumps(_judged(told, patience)))
+    found = told.wait(_VERDICT, patience + HEARD_WITHIN)
     if found is None:
-        raise CouldNotJoin(f"Host {told.host} did not hear from the leader whether all hosts run the same program.")
-    if found:
-        hear(told, "alikeness")
-        raise HostsDiffer(f"{found}. {_ADVICE}")
+        raise CouldNotJoin(
+            f"Host {told.host} did not hear from the leader whether all hosts run the same program: the leader has"
+            " ended since they met. Its log says why."
+        )
+    silent, differs = json.loads(found)
+    if silent or differs:
+        hear(told, _VERDICT, hosts=told.hosts - len(silent))
+    if silent:
+        raise CouldNotJoin(
+            f"Since all met, nothing was heard of {trail.listed(silent)} for {patience:g} s. Look at the logs there."
+        )
+    if differs:
+        raise HostsDiffer(f"{differs}. {_ADVICE}")
+
+
+def _judged(told: Board, patience: float) -> tuple[list[int], str]:
+    """On the leader: who is silent; else what `difference` finds."""
+    until = time.monotonic() + patience
+    words = {host: told.wait(f"alike/{host}", until - time.monotonic()) for host in range(told.hosts)}
+    silent = [host for host, word in words.items() if word is None]
+    return silent, "" if silent else difference({host: json.loads(word or "{}") for host, word in words.items()})
 
 
 def difference(said: dict[int, dict[str, str]]) -> str:

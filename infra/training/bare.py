@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from prefect_tpu.infra.errors import UsageError
 
+PORTS = ("MASTER_PORT", "COORDINATOR_PORT", "JAX_COORDINATOR_ADDRESS")  # where each launcher says it
 _LAST_PORT = 65_535
 _OWN_PORT = "JAX_COORDINATOR_PORT"  # JAX's own word for it
 _TPU_HOSTS = ("TPU_PROCESS_ADDRESSES", "TPU_WORKER_HOSTNAMES")  # in the order in which JAX looks
@@ -90,17 +92,16 @@ def peers(environment: Mapping[str, str] = os.environ) -> Peers | None:
 
 
 def _read(words: _Words, environment: Mapping[str, str]) -> Peers | None:
-    if not any(name in environment for name in words.tell):
+    if not any(environment.get(name) for name in words.tell):  # an empty one says nothing, as to JAX
         return None
     missing = [name for name in words.all if not environment.get(name)]
     if missing and environment.get(words.count) != "1":
         raise UsageError(
-            f"{', '.join(name for name in words.all if environment.get(name)) or ', '.join(words.tell)} say that"
+            f"{', '.join(name for name in words.all if environment.get(name))} say that"
             f" processes run together, but not {' and '.join(missing)}: set all of {', '.join(words.all)}, or none."
         )
-    host, hosts = _number(words.number, environment, 0), _number(words.count, environment, 1)
-    if not 0 <= host < hosts:
-        raise UsageError(f"{words.number} is {host} and {words.count} is {hosts}: numbers are counted from 0.")
+    hosts = _count(words.count, environment)
+    host = _place(words.number, environment, hosts, words.count)
     return Peers(
         host=host,
         hosts=hosts,
@@ -113,23 +114,45 @@ def _read(words: _Words, environment: Mapping[str, str]) -> Peers | None:
 
 def _coordinator(words: _Words, environment: Mapping[str, str]) -> str:
     """Torch listens at its own port itself, so that JAX takes the next one."""
-    address = environment[words.address]
+    said = environment[words.address]
     if words.port is None:
-        name, _, said = address.rpartition(":")
-        if not name or not said.isdecimal():
-            raise UsageError(f"{words.address} is {address!r}: give it as address:port.")
-        return address
+        name, _, port = said.rpartition(":")
+        if not (_is_name(name) and _is_port(port)):
+            raise UsageError(f"{words.address} is {said!r}: give it as address:port.")
+        return _at(name, port)
+    if not _is_name(said):
+        raise UsageError(f"{words.address} is {said!r}: give an address alone; {words.port} has the port.")
     port = _port(words.port, environment)
     if words is _TORCH:
-        port = _port(_OWN_PORT, environment, port + 1 if port < _LAST_PORT else port - 1)
-    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+        port = _port(_OWN_PORT, environment, str(int(port) + (1 if int(port) < _LAST_PORT else -1)))
+    return _at(said, port)
 
 
-def _port(name: str, environment: Mapping[str, str], default: int = 0) -> int:
-    port = _number(name, environment, default)
-    if not 0 < port <= _LAST_PORT:
-        raise UsageError(f"{name} is {port}: give the number of a port.")
+def _at(name: str, port: str) -> str:
+    """IPv6 stands in brackets."""
+    return f"[{name}]:{port}" if ":" in name and not name.startswith("[") else f"{name}:{port}"
+
+
+def _is_name(text: str) -> bool:
+    """Of a machine, or its address."""
+    if ":" not in text:
+        return bool(text)
+    try:
+        ipaddress.IPv6Address(text.removeprefix("[").removesuffix("]"))
+    except ValueError:
+        return False
+    return True
+
+
+def _port(name: str, environment: Mapping[str, str], default: str = "") -> str:
+    port = environment.get(name) or default
+    if not _is_port(port):
+        raise UsageError(f"{name} is {port!r}: give the number of a port.")
     return port
+
+
+def _is_port(text: str) -> bool:
+    return text.isdecimal() and len(text) <= len(str(_LAST_PORT)) and 0 < int(text) <= _LAST_PORT
 
 
 def _run(environment: Mapping[str, str]) -> str:
@@ -148,17 +171,34 @@ def _device(environment: Mapping[str, str]) -> int | None:
 def _on_tpus(environment: Mapping[str, str]) -> Peers | None:
     """The hosts of GKE's slices: JAX finds them itself, by the same words."""
     name = next((name for name in _TPU_HOSTS if environment.get(name)), None)
-    if name is None or "tpu" not in environment.get("JAX_PLATFORMS", "tpu").split(","):
+    if name is None or "tpu" not in (environment.get("JAX_PLATFORMS") or "tpu").split(","):
         return None
-    each, slices = len(environment[name].split(",")), _number("MEGASCALE_NUM_SLICES", environment, 1)
+    each, slices = len(environment[name].split(",")), _count("MEGASCALE_NUM_SLICES", environment)
     needed = (("TPU_WORKER_ID",) if each > 1 else ()) + (("MEGASCALE_SLICE_ID",) if slices > 1 else ())
+    if not needed:
+        return None
     if missing := [word for word in needed if not environment.get(word)]:
         raise UsageError(
             f"{name} has {each} host{'s' if each > 1 else ''} of each of {slices} slice{'s' if slices > 1 else ''}, and"
             f" {' and '.join(missing)} does not say which this is: set it, or unset {name} where this is one host."
         )
-    within, number = _number("TPU_WORKER_ID", environment, 0), _number("MEGASCALE_SLICE_ID", environment, 0)
+    within = _place("TPU_WORKER_ID", environment, each, name)
+    number = _place("MEGASCALE_SLICE_ID", environment, slices, "MEGASCALE_NUM_SLICES")
     return Peers(host=number * each + within, hosts=each * slices, coordinator=None, said=(name, *needed))
+
+
+def _count(name: str, environment: Mapping[str, str]) -> int:
+    count = _number(name, environment, 1)
+    if count < 1:
+        raise UsageError(f"{name} is {count}: give a whole number from 1.")
+    return count
+
+
+def _place(name: str, environment: Mapping[str, str], count: int, counted: str) -> int:
+    place = _number(name, environment, 0)
+    if not 0 <= place < count:
+        raise UsageError(f"{name} is {place}, and {counted} tells of {count}: numbers are counted from 0.")
+    return place
 
 
 def _number(name: str, environment: Mapping[str, str], default: int) -> int:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from urllib.parse import quote
 
 from prefect_tpu.infra.errors import HostsMissing, UsageError
 from prefect_tpu.infra.training import trail
-from prefect_tpu.infra.training.board import Board, board
+from prefect_tpu.infra.training.board import Board, board, hear
 
 TIMEOUT = 300.0
 SHORTEST, LONGEST = 0.005, 0.25  # seconds between two looks of the leader
-DEAF = 5.0  # seconds in which a waiting host hears no signal
 
 _passed: Counter[str] = Counter()
 
@@ -29,17 +29,28 @@ def barrier(name: str, timeout: float = TIMEOUT) -> None:
         HostsMissing: some host did not come in time; the message says which, `hosts` too.
         UsageError: the name or the limit is none, or the hosts have not met: call `join()` first.
     """
-    if not name or not timeout > 0:
+    if not isinstance(name, str) or not name or not isinstance(timeout, int | float) or not timeout > 0:
         raise UsageError(f"barrier({name!r}, timeout={timeout}): give it a name, and a number of seconds above 0.")
     told = board("barrier()")
     if told is None:
         return
     _passed[name] += 1
-    folder = f"barrier/{name}/{_passed[name]}"
+    if missing := missing_at(told, folder_of(name, _passed[name]), timeout):
+        raise HostsMissing(name, timeout, missing, _where(told, missing))
+
+
+def folder_of(name: str, number: int) -> str:
+    """Where hosts meet that come to a barrier for the `number`th time; no other one's lies in it."""
+    return f"barrier/{quote(name, safe='')}/{number}"
+
+
+def missing_at(told: Board, folder: str, timeout: float) -> tuple[int, ...]:
+    """Who has not come to this folder of the board in time; all who have hear it before the leader does."""
     told.put(f"{folder}/{told.host}", "")
     missing = _gathered(told, folder, timeout) if told.host == 0 else _heard(told, folder, timeout)
     if missing:
-        raise HostsMissing(name, timeout, missing, _where(told, missing))
+        hear(told, folder, hosts=told.hosts - len(missing))
+    return missing
 
 
 def _gathered(told: Board, folder: str, timeout: float) -> tuple[int, ...]:
@@ -54,11 +65,8 @@ def _gathered(told: Board, folder: str, timeout: float) -> tuple[int, ...]:
 
 def _heard(told: Board, folder: str, timeout: float) -> tuple[int, ...]:
     """On another host: who is missing by the leader's word, or, where that does not come, by what is there now."""
-    until = time.monotonic() + timeout
-    while (left := until - time.monotonic()) > 0:
-        if (word := told.wait(f"{folder}-over", min(left, DEAF))) is not None:
-            return tuple(map(int, word.split()))
-    return _missing(told, folder)
+    word = told.wait(f"{folder}-over", timeout)
+    return _missing(told, folder) if word is None else tuple(map(int, word.split()))
 
 
 def _missing(told: Board, folder: str) -> tuple[int, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
 from typing import Any
 
@@ -68,6 +69,7 @@ class Batches:
         epoch, done = (self._epoch, self._done) if self._has_more() else (self._epoch + 1, 0)
         if self._epochs is not None and epoch >= self._epochs:
             raise StopIteration
+        self._check_rows()
         where = shares.cut(self._ordered(epoch), done + self._host * self._each, self._each)
         parts = tuple(rows.read(array, where) for array in self._arrays)
         self._epoch, self._done = epoch, done + self._size
@@ -85,7 +87,10 @@ class Batches:
         """
         mine = {"rows": self.rows, "seed": self._seed}
         try:
-            epoch, done, stored = int(state["epoch"] or 0), int(state["done"] or 0), {n: state[n] for n in mine}
+            epoch, done = (operator.index(state[name]) for name in ("epoch", "done"))  # type: ignore[arg-type]
+            stored = {name: state[name] for name in mine}
+            if epoch < 0 or done < 0:
+                raise KeyError
         except (KeyError, TypeError) as exc:
             raise UsageError(f"No position of prefect_tpu.batches is {state!r}: another iterator's was saved.") from exc
         wrong = [f"{name}={stored[name]} then, {value} now" for name, value in mine.items() if stored[name] != value]
@@ -95,6 +100,14 @@ class Batches:
                 " of then, or start under another name."
             )
         self._epoch, self._done = epoch, done
+
+    def _check_rows(self) -> None:
+        """A list that grows or shrinks would have each host draw from other rows, or from fewer."""
+        if (found := rows.count(self._arrays, "batches")) != self.rows:
+            raise UsageError(
+                f"What batches() was given has {found} rows by now, and had {self.rows}: give it data that stays as it"
+                " is, and make new batches of what changes."
+            )
 
     def _has_more(self) -> bool:
         """Whether there is one more batch in this epoch."""

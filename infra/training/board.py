@@ -15,6 +15,8 @@ from prefect_tpu.infra.training.context import context
 
 _ROOT = "prefect_tpu"
 HEARD_WITHIN = 1.5  # seconds that the leader waits for the others at its end: they look several times in them
+LAST_WORDS = 1.0  # seconds for a host that has heard to end by itself: JAX ends it when the leader is gone
+DEAF = 1.0  # seconds in which a waiting host hears no signal
 
 
 class Board(Protocol):
@@ -62,6 +64,13 @@ class JaxBoard:
         return {name.removeprefix(begin): text for name, text in self._client.key_value_dir_get(begin)}
 
     def wait(self, name: str, seconds: float) -> str | None:
+        until = time.monotonic() + seconds
+        while (word := self._wait(name, min(until - time.monotonic(), DEAF))) is None:
+            if time.monotonic() >= until:
+                break
+        return word
+
+    def _wait(self, name: str, seconds: float) -> str | None:
         try:
             return str(self._client.blocking_key_value_get(f"{_ROOT}/{name}", max(1, int(seconds * 1000))))
         except Exception as exc:
@@ -70,16 +79,20 @@ class JaxBoard:
             raise
 
 
-def hear(told: Board, word: str, within: float = HEARD_WITHIN) -> None:
+def hear(told: Board, word: str, within: float = HEARD_WITHIN, hosts: int | None = None) -> None:
     """Say that this host has heard a word, before it ends. The leader ends last: without it nobody hears anything.
 
     Args:
         within: seconds that the leader waits for the others.
+        hosts: how many can hear it; None for all.
     """
     told.put(f"{word}-heard/{told.host}", "")
-    until = time.monotonic() + within
-    while told.host == 0 and time.monotonic() < until and len(told.below(f"{word}-heard")) < told.hosts:
-        time.sleep(HEARD_WITHIN / 50)
+    hosts = told.hosts if hosts is None else hosts
+    if told.host == 0 and hosts > 1:
+        until = time.monotonic() + within
+        while time.monotonic() < until and len(told.below(f"{word}-heard")) < hosts:
+            time.sleep(HEARD_WITHIN / 50)
+        time.sleep(LAST_WORDS)
 
 
 def board(caller: str) -> Board | None:

@@ -49,7 +49,7 @@ def own_position(data: DataIterator) -> dict[str, Any]:
     packed = {"base64": base64.b64encode(state).decode()} if isinstance(state, bytes) else {"json": state}
     try:
         json.dumps(packed)
-    except TypeError as exc:
+    except (TypeError, ValueError) as exc:  # ValueError: it holds itself
         raise UsageError(
             f"The position of {type(data).__name__} cannot be saved: {exc}. Let {_way(data)[0]}() return JSON or bytes."
         ) from exc

@@ -111,7 +111,7 @@ def _own(name: str, leaf: Any) -> Any:
         array: Any = leaf if agreement.peers() == 1 else np.asarray(leaf)
     else:
         array = np.asarray(leaf)
-    if not array.ndim or (isinstance(array, np.ndarray) and array.dtype.kind in "OSUMm"):
+    if not array.ndim or (isinstance(array, np.ndarray) and (array.dtype.kind in "OSUMm" or array.dtype.names)):
         raise UsageError(
             f"{name} of global_array() is no array of numbers with rows but a {type(leaf).__name__}: give it NumPy"
             ' arrays, of a data set of Hugging Face by .with_format("numpy").'

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from typing import Any
 
 from prefect_tpu.infra import addresses, layout
@@ -22,8 +23,15 @@ HEARTBEAT_SECONDS = 60
 INITIALIZE_SECONDS = 60  # for JAX itself, when all hosts are known to be there
 REFUSED_SECONDS = 10.0  # that the leader of a wrong slice waits at most until all know
 BARE_SECONDS = 300.0  # outside a job: JAX's own patience, as nobody has said another one
+_BARE_ADVICE = meeting.Advice(
+    missing="or start them within that time",
+    taken="Only one process may say that it is the first; where only one does, give another port to all of them"
+    f" ({', '.join(bare.PORTS)}).",
+)
+_TOO_LATE = "must be called before"  # where JAX finds the others itself, that is its only word for it
 
 _joined: Context | Peers | None = None
+_joining = threading.Lock()  # a notebook or a server may call from several threads
 
 
 def join(framework: str = "jax") -> None:
@@ -42,20 +50,26 @@ def join(framework: str = "jax") -> None:
 
     Raises:
         CouldNotJoin: the hosts did not find each other in time.
-        HostsDiffer: they run other code or versions than each other.
+        HostsDiffer: hosts of a job run other code or versions than each other.
         WrongSlice: other devices or hosts were found than the plan promised, or hosts with different devices.
         UsageError: JAX was used before, variables of another launcher are missing or contradict each other, or no host
             can meet over such a framework.
     """
-    global _joined
     here = context()
     if here is not None and here.is_flow:
         raise UsageError(
             f"prefect_tpu.join() was called in the flow itself, which runs on the leader of {here.plan.hosts} hosts:"
             " call it in a function that prefect_tpu.every_host(function)(...) runs on each of them."
         )
-    if framework != "jax":
-        return by_framework.join(framework)
+    with _joining:
+        if framework == "jax":
+            _join(here)
+        else:
+            by_framework.join(framework)
+
+
+def _join(here: Context | None) -> None:
+    global _joined
     if here is not None and here is not _joined:
         _join_job(here.plan, here.host)
         _joined = here
@@ -112,8 +126,7 @@ def _meet_bare(peers: Peers) -> None:
         _let_jax_detect(peers)
         return
     word = f"the run {peers.run} of {peers.hosts} processes" if peers.run else f"the run of {peers.hosts} processes"
-    advice = "or start them within that time"
-    meeting.wait_for_hosts(peers.coordinator, word, peers.host, peers.hosts, BARE_SECONDS, advice)
+    meeting.wait_for_hosts(peers.coordinator, word, peers.host, peers.hosts, BARE_SECONDS, _BARE_ADVICE)
     _initialize(peers.coordinator, peers.host, peers.hosts, word, peers.device)
 
 
@@ -152,16 +165,16 @@ def _let_jax_detect(peers: Peers) -> None:
 
     try:
         jax.distributed.initialize(heartbeat_timeout_seconds=HEARTBEAT_SECONDS)
-    except (jax.errors.JaxRuntimeError, ValueError) as exc:
+    except (RuntimeError, ValueError) as exc:
+        if _TOO_LATE in str(exc):
+            raise _too_late(peers.host, exc) from exc
         raise CouldNotJoin(
             f"JAX does not find the others of host {peers.place}: {str(exc).rstrip('.')}. Where this one shall run on"
             f" a single host, unset {peers.said[0]}."
         ) from exc
-    except RuntimeError as exc:
-        raise _too_late(peers.host, exc) from exc
 
 
-def _too_late(host: int, exc: RuntimeError) -> UsageError:
+def _too_late(host: int, exc: RuntimeError | ValueError) -> UsageError:
     return UsageError(
         f"prefect_tpu.join() came too late on host {host}: {exc}"
         " Call it first, before anything else uses JAX (also at import)."

@@ -11,6 +11,7 @@ import contextlib
 import socket
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from prefect_tpu.infra import addresses
 from prefect_tpu.infra.errors import CouldNotJoin
@@ -18,11 +19,21 @@ from prefect_tpu.infra.errors import CouldNotJoin
 _GO = b"go"
 _PAUSE = 0.1  # seconds between two tries to reach the leader
 _HELLO = 5.0  # seconds in which a caller must have said who it is
+_DIGITS = 20  # of a host's number, at most
 
 
-def wait_for_hosts(
-    address: str, word: str, host: int, hosts: int, timeout: float, advice: str = "or raise join_timeout"
-) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """What else to do than to look at logs: where hosts did not come, and where the leader's port is taken."""
+
+    missing: str = "or raise join_timeout"
+    taken: str = "Another process took it since the attempt was planned; the next attempt looks for another port."
+
+
+OF_JOB = Advice()
+
+
+def wait_for_hosts(address: str, word: str, host: int, hosts: int, timeout: float, advice: Advice = OF_JOB) -> None:
     """Return on every host once all are there.
 
     Args:
@@ -31,15 +42,15 @@ def wait_for_hosts(
         host: this host's number; 0 leads.
         hosts: how many there are.
         timeout: seconds to wait at most.
-        advice: what else to do than to look at the logs of those that did not come.
+        advice: for the messages.
 
     Raises:
         CouldNotJoin: some did not come in time; on the leader the message names them.
     """
     deadline = time.monotonic() + timeout
     if host == 0:
-        with _server(address, word) as server:
-            _gather(server, word, hosts, deadline, f"{timeout:g} s", advice)
+        with _server(address, word, advice.taken) as server:
+            _gather(server, word, hosts, deadline, f"{timeout:g} s", advice.missing)
     elif not _is_called(addresses.split(address), f"{word} {host}\n".encode(), deadline):
         raise CouldNotJoin(
             f"Host {host} of {word} was not called by the leader at {address} within {timeout:g} s:"
@@ -48,13 +59,13 @@ def wait_for_hosts(
 
 
 @contextlib.contextmanager
-def _server(address: str, word: str) -> Iterator[socket.socket]:
+def _server(address: str, word: str, advice: str) -> Iterator[socket.socket]:
     try:
         server = addresses.listen(address)
     except OSError as exc:
         raise CouldNotJoin(
             f"{word} could not begin: its leader cannot listen at port {address.rpartition(':')[2]} ({exc.strerror})."
-            " Another process took it since the attempt was planned; the next attempt looks for another port."
+            f" {advice}"
         ) from exc
     with server:
         yield server
@@ -84,7 +95,7 @@ def _hello(caller: socket.socket, word: str, deadline: float) -> int | None:
     """Which host calls; None for a stranger."""
     with contextlib.suppress(OSError, ValueError):
         caller.settimeout(min(_HELLO, _left(deadline)))
-        said = caller.makefile("rb").readline(256).decode()
+        said = caller.makefile("rb").readline(len(word.encode()) + _DIGITS).decode()
         theirs, _, number = said.rstrip("\n").rpartition(" ")
         if theirs == word:
             return int(number)

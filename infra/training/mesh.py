@@ -84,6 +84,6 @@ def _axis_types(types: str | Mapping[str, str], names: tuple[str, ...]) -> tuple
     for name, kind in by_axis.items():
         if name not in names:
             raise UsageError(f"types has the axis {name!r}, and the mesh has {', '.join(names)}: name one of these.")
-        if kind not in _TYPES:
-            raise UsageError(f"types has {kind!r}: use {' or '.join(map(repr, _TYPES))}.")
+        if not isinstance(kind, str) or kind not in _TYPES:
+            raise UsageError(f"types has {kind!r}: use {' or '.join(map(repr, _TYPES))}, for all axes or by axis.")
     return tuple(AxisType[_TYPES[by_axis.get(name, "auto")]] for name in names)

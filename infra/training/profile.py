@@ -41,18 +41,17 @@ class Recorder:
         return self._seen >= self._window.skip + self._window.steps
 
     def reported(self, step: int, wait: Callable[[], None]) -> None:
-        """A step is done; `wait` returns when the chips have done it too."""
+        """A step is done; `wait` returns when the chips have done it too. What that raises is the program's."""
         self._seen += 1
-        if self._seen < self._window.skip:
-            return
+        begins, ends = self._seen == self._window.skip, self.is_over and self._folder is not None
+        if begins or ends:
+            wait()  # what is recorded begins with the next step, and ends with this one
         with self._surviving():
-            if self._seen == self._window.skip:
-                wait()  # what is recorded begins with the next step
-                self._begin(step + 1)
-            elif self._folder is not None:
+            if self._folder is not None:
                 self._name_step(None)
-            if self.is_over:
-                wait()
+            if begins:
+                self._begin(step + 1)
+            if ends:
                 self._keep(step)
             elif self._folder is not None:
                 self._name_step(step + 1)
@@ -63,6 +62,14 @@ class Recorder:
             with self._surviving():
                 self._name_step(None)
                 self._keep(step)
+        elif self._seen < self._window.skip:
+            self._say_none(self._ended_before())
+
+    def _ended_before(self) -> str:
+        return (
+            f"its program ended with report {self._seen}, and {self._window} records what follows report"
+            f" {self._window.skip}: use a smaller skip."
+        )
 
     def _begin(self, step: int) -> None:
         if "jax" not in sys.modules:
@@ -92,6 +99,8 @@ class Recorder:
             return
         with folder:
             jax.profiler.stop_trace()  # type: ignore[no-untyped-call]
+            if self._seen == self._window.skip:
+                raise RuntimeError(self._ended_before())
             name = layout.recording(self._run, jax.process_index())
             storage = open_on_host(self._output)
             for file in Path(folder.name).rglob("*.xplane.pb"):
@@ -109,7 +118,10 @@ class Recorder:
             if self._folder is not None:
                 self._folder.cleanup()
             self._seen, self._folder, self._step = self._window.skip + self._window.steps, None, None
-            sys.stderr.write(f"prefect-tpu: no profile is recorded on this host: {exc}\n")
+            self._say_none(exc)
+
+    def _say_none(self, why: object) -> None:
+        sys.stderr.write(f"prefect-tpu: no profile is recorded on this host: {why}\n")
 
 
 def recorder(tell: Callable[..., None]) -> Recorder | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
@@ -49,6 +50,8 @@ def pick(data: Any, where: Where) -> Any:
         return data[_slice(where)] if isinstance(where, range) else _grain().source(Picked(data, where))
     if _is(data, "torch.utils.data", "Dataset"):
         return sys.modules["torch.utils.data"].Subset(data, where)
+    if _is(data, "h5py", "Dataset") and not isinstance(where, range):
+        return _in_any_order(data, where)
     if hasattr(data, "iloc"):  # a table of pandas
         return data.iloc[_slice(where) if isinstance(where, range) else where]
     if isinstance(where, range) and isinstance(data, list | tuple | range):
@@ -76,6 +79,14 @@ def read(data: Any, where: Where) -> Any:
     return [picked[i] for i in range(len(picked))] if isinstance(picked, Picked) else picked
 
 
+def _in_any_order(data: Any, where: Where) -> Any:
+    """Of a file that is read forwards, each row once."""
+    import numpy as np
+
+    forwards, back = np.unique(where, return_inverse=True)
+    return data[forwards][back]
+
+
 def _columns(data: Any, name: str, asked: str) -> list[tuple[str, Any]]:
     """(name, rows) of each array in it: a dict and a named tuple are columns, anything else is rows."""
     if isinstance(data, Mapping):
@@ -91,7 +102,7 @@ def _columns(data: Any, name: str, asked: str) -> list[tuple[str, Any]]:
 
 def _length(data: Any, asked: str) -> int:
     try:
-        if isinstance(data, str | bytes) or not hasattr(data, "__getitem__"):
+        if isinstance(data, str | bytes | bytearray | memoryview) or not hasattr(data, "__getitem__"):
             raise TypeError
         if getattr(data, "is_fully_addressable", True) is False:
             raise UsageError(
@@ -134,6 +145,8 @@ def _is_named_tuple(data: Any) -> bool:
 
 
 def _like(data: Mapping[Any, Any], columns: dict[Any, Any]) -> Any:
+    if isinstance(data, defaultdict):
+        return type(data)(data.default_factory, columns)
     return columns if type(data) is dict else type(data)(columns)  # type: ignore[call-arg]
 
 

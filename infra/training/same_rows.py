@@ -14,7 +14,7 @@ from typing import Any
 
 from prefect_tpu.infra.errors import UsageError
 from prefect_tpu.infra.training import agreement
-from prefect_tpu.infra.training.board import Board, open_board
+from prefect_tpu.infra.training.board import Board, hear, open_board
 from prefect_tpu.infra.training.trail import listed
 
 PATIENCE = 300.0  # seconds that one host may come after another
@@ -63,7 +63,9 @@ def _ask(own: str) -> None:
         verdict = difference(agreement.from_all(own))
     else:
         asked = f"rows/{_asked}"
-        verdict = _judge(told, asked, own) if told.host == 0 else _hear(told, asked, own)
+        verdict = _judge(told, asked, own) if told.host == 0 else _ask_leader(told, asked, own)
+        if verdict:  # the service ends with the leader, which leaves now: let the others hear why
+            hear(told, f"{asked}/verdict", FAREWELL)
     if verdict:
         raise UsageError(verdict)
 
@@ -88,17 +90,12 @@ def _judge(told: Board, asked: str, own: str) -> str:
         said.append(saying)
     verdict = verdict or difference(said)
     told.put(f"{asked}/verdict", json.dumps(verdict))
-    if verdict:  # the service ends with the leader, which leaves now: let the others hear why
-        end = time.monotonic() + FAREWELL
-        for host in range(1, told.hosts):
-            told.wait(f"{asked}/{host}/heard", end - time.monotonic())
     return verdict
 
 
-def _hear(told: Board, asked: str, own: str) -> str:
+def _ask_leader(told: Board, asked: str, own: str) -> str:
     told.put(f"{asked}/{told.host}", own)
     verdict = told.wait(f"{asked}/verdict", PATIENCE + FAREWELL)
-    told.put(f"{asked}/{told.host}/heard", "")
     return _alone(own, told.host, 0) if verdict is None else str(json.loads(verdict))
 
 

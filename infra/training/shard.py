@@ -29,7 +29,8 @@ def shard(*arrays: Any, seed: int | None = None, epoch: int = 0, uneven: Uneven 
 
     Args:
         *arrays: lists, tuples, arrays and tensors; tables of pandas; data sets of Grain (`MapDataset`), Hugging Face
-            (`datasets.Dataset`) and PyTorch; whatever else has a length and rows by number; dicts of these, by column.
+            (`datasets.Dataset`), PyTorch and h5py; whatever else has a length and rows by number; dicts of these, by
+            column.
         seed: shuffle all rows first, alike on all hosts; None leaves them as they are.
         epoch: the number of the pass over the rows: each is shuffled in another way.
         uneven: what to do with rows that are too few to give each host one more: `drop` them, `pad` them with rows
@@ -39,7 +40,8 @@ def shard(*arrays: Any, seed: int | None = None, epoch: int = 0, uneven: Uneven 
         UsageError: the arrays differ in length or have none, there are fewer rows than hosts, or they do not divide
             and that is to be refused.
     """
-    _check(seed, epoch, uneven)
+    shares.check_uneven(uneven, "shard")
+    seed, epoch = _whole(seed, epoch)
     total, here = rows.count(arrays, "shard"), info()
     where = shares.share(shares.order(total, seed, epoch), here.host, here.hosts, uneven)
     if seed is None and uneven == "drop" and total % here.hosts:
@@ -48,13 +50,13 @@ def shard(*arrays: Any, seed: int | None = None, epoch: int = 0, uneven: Uneven 
     return parts[0] if len(parts) == 1 else parts
 
 
-def _check(seed: int | None, epoch: int, uneven: Uneven) -> None:
-    shares.check_uneven(uneven, "shard")
-    shares.whole_number(epoch, "epoch", "shard", 0)
+def _whole(seed: int | None, epoch: int) -> tuple[int | None, int]:
+    epoch = shares.whole_number(epoch, "epoch", "shard", 0)
     if seed is not None:
-        shares.whole_number(seed, "seed", "shard", 0)
-    elif epoch:
+        return shares.whole_number(seed, "seed", "shard", 0), epoch
+    if epoch:
         raise UsageError(f"shard(epoch={epoch}) has no seed, and without one rows stay as they are: give seed=0 too.")
+    return None, epoch
 
 
 @cache  # once: a program may share every batch

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -42,6 +43,11 @@ def shapes(draw: st.DrawFn) -> MeshShape:
         "fsdp=4,tp=2",
         " fsdp = 4, tp = 2 ",
         "fsdp=4 × tp=2",
+        "'fsdp=4,tp=2'",
+        '"[[4,2],[fsdp,tp]]"',
+        r'"{\"fsdp\": 4, \"tp\": 2}"',
+        """ '[[4,2],["fsdp","tp"]]' """,
+        {"fsdp": np.int64(4), "tp": np.asarray(2)},
     ],
 )
 def test_every_form_says_the_same(spec: object) -> None:
@@ -68,9 +74,18 @@ def test_every_form_says_the_same(spec: object) -> None:
         ({"data": -2}, "size -2"),
         ({"data": True}, "size True"),
         ({"data": 2.0}, "size 2.0"),
+        ({"data": np.True_}, "size np.True_"),
+        ({"data": np.float64(2)}, "size np.float64"),
+        ({"data": 10**10}, "size 10000000000: use whole numbers"),
+        ({"data": 10**5000}, r"Mesh \(too long to show\) has the size \(too long to show\)"),
+        ({"data": {"tp": 10**5000}}, r"the size \(too long to show\)"),
+        ([[2] * 500, [f"a{number}" for number in range(500)]], "has 500 axes: use 16 at most"),
         ({"a": -1, "b": -1}, "2 axes of size -1"),
         ([[2, 2], ["a", "a"]], "names an axis twice"),
         ([[2, 2], ["a", 3]], "axis name 3"),
+        ({" ": 2}, "axis name ' '"),
+        ('"', "cannot be read"),
+        ("''", "cannot be read"),
     ],
 )
 def test_refuses(spec: object, says: str) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import resource
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,15 @@ def trained(output: str, count: int, **window: int) -> Recorder:
     return found
 
 
+@contextlib.contextmanager
+def full_disk() -> Iterator[None]:
+    """As far as this process can tell: no file of it may grow."""
+    most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, most[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, most)
+
+
 def named_steps(place: Path) -> int:
     """How many JAX's own reader finds."""
     planes = jax.profiler.ProfileData.from_file(str(place)).planes
@@ -46,6 +57,10 @@ def main(folder: Path, bucket: str) -> dict[str, Any]:
         jax.profiler.start_trace(str(folder / "other"))
         hindered = trained(str(folder / "hindered"), 4, skip=1, steps=2)
         jax.profiler.stop_trace()
+        trained(str(folder / "late"), 1, skip=1, steps=2).end(0)
+        full = trained(str(folder / "full"), 2, skip=1, steps=2)
+        with full_disk():
+            full.end(2)
     name = "profile/plugins/profile/attempt-3/host-0.xplane.pb"
     return {
         "heard": HEARD,

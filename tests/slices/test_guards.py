@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -70,6 +72,32 @@ def test_a_barrier_names_who_is_missing(guarded: Slice) -> None:
     assert leader["hosts"] == [1] and other == {"missed": True}
     assert "Barrier 'evaluated' was not reached by host 1 within 1 s. Host 1 was last at step 3." in leader["message"]
     assert 1.0 <= leader["seconds"] < 3.0
+
+
+def test_who_waits_for_a_word_hears_a_signal(slice_: Slice) -> None:
+    """A host that waits for another one can be told to leave, and a person may lose patience."""
+    code = """
+import signal, sys, time
+import jax
+from prefect_tpu.infra.training.board import JaxBoard
+
+jax.distributed.initialize(sys.argv[1], 1, 0)
+board = JaxBoard(jax._src.distributed.global_state.client, 0, 1)
+signal.signal(signal.SIGALRM, lambda *_: print("heard", time.monotonic() - began, flush=True) or sys.exit(0))
+signal.setitimer(signal.ITIMER_REAL, 0.1)
+began = time.monotonic()
+board.wait("never", 60.0)
+"""
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code, slice_.plan(1, 1).coordinator],
+        env={**os.environ, "JAX_PLATFORMS": "cpu"},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=True,
+    )
+    word, seconds = done.stdout.split()
+    assert word == "heard" and float(seconds) < 10
 
 
 def test_hosts_of_other_code_do_not_begin(guarded: Slice, tmp_path: Path) -> None:

@@ -28,5 +28,8 @@ def test_windows_are_recorded_and_kept(tmp_path: Path, bucket: str) -> None:
     assert stored["name"] == NAME and found["bucket"] == [NAME]
     assert f"prefect-tpu: steps 3 to 4 are recorded: xprof --logdir {tmp_path}/whole/profile" in found["said"]
     assert f"prefect-tpu: steps 1 to 1 are recorded: xprof --logdir {place}/profile" in found["said"]
-    assert "no profile is recorded on this host: Profile has already" in found["said"][-1], "and the training goes on"
+    hindered, late, full = found["said"][-3:]
+    assert "no profile is recorded on this host: Profile has already" in hindered, "and the training goes on"
+    assert "no profile is recorded on this host: " in full and not (tmp_path / "full").exists()
+    assert "ended with report 1, and skip=1,steps=2 records what follows report 1: use a smaller" in late
     assert found["hindered"]

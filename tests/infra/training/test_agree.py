@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
@@ -44,10 +45,44 @@ def test_every_host_hears_the_leaders_verdict() -> None:
 def test_equal_values_are_equal_whatever_holds_them() -> None:
     words, leader, other = two()
     for host in (leader, other):
-        host.add(0, {"nan": float("nan"), "array": np.arange(3), "rows": (1, [2]), "long": "x" * 1000, "none": None})
+        host.add(0, {"nan": float("nan"), "array": np.arange(3), "rows": (1, [2]), "none": None})
     assert leader.look() is None and other.look() is None and leader.look() is None
     texts = said(words)
     assert texts["rows"] == "[1, [2]]" and texts["nan"] == "nan" and texts["array"].startswith("int64[3] #")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (np.float64(0.5), "0.5"),
+        (np.float32(0.5), "0.5"),
+        (np.asarray(2), "2"),
+        (np.True_, "True"),
+        (np.array(["a", "b"], object), '["a", "b"]'),  # its bytes are addresses, which differ
+        ([np.int32(1), {"x": np.arange(2)}], '[1, {"x": [0, 1]}]'),
+    ],
+)
+def test_what_numpy_holds_is_said_as_what_it_is(value: Any, text: str) -> None:
+    words, leader, _ = two()
+    leader.add(0, {"value": value})
+    assert leader.look() is None and said(words) == {"value": text}
+
+
+def test_keys_of_jax_are_compared_by_their_numbers() -> None:
+    _, leader, other = two()
+    for number, host in enumerate((leader, other)):
+        host.add(0, {"key": jax.random.key(number)})
+        host.add(1, {})
+    other.look()
+    found = leader.look()
+    assert found is not None and found.said.startswith("host 1 said key=#")
+
+
+def test_of_a_long_text_a_part_is_said() -> None:
+    words, leader, _ = two()
+    leader.add(0, {"long": "x" * 1000})
+    assert leader.look() is None
+    texts = said(words)
     assert len(texts["long"]) < 60
 
 
@@ -110,5 +145,3 @@ def test_alone_there_is_nobody_to_agree_with(inside_job: Callable[..., Any]) -> 
     inside_job()
     tpu.agree(0, anything=object())
     tpu.barrier("begin")
-    with pytest.raises(UsageError, match="give it a name, and a number of seconds above 0"):
-        tpu.barrier("begin", timeout=0)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import grain
+import h5py
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -118,6 +119,8 @@ def test_refuses(inside_job: Enter, hosts: int, how: dict[str, Any], says: str) 
     [
         ({"epoch": 0, "done": 2, "rows": 9, "seed": 0}, "rows=9 then, 10 now"),
         ({"epoch": 0, "done": 2, "rows": 10, "seed": 5}, "seed=5 then, 0 now"),
+        ({"epoch": -1, "done": 2, "rows": 10, "seed": 0}, "another iterator's was saved"),
+        ({"epoch": 0, "done": "2", "rows": 10, "seed": 0}, "another iterator's was saved"),
         ({"next_index": 3}, "another iterator's was saved"),
         ([1], "another iterator's was saved"),
     ],
@@ -125,6 +128,27 @@ def test_refuses(inside_job: Enter, hosts: int, how: dict[str, Any], says: str) 
 def test_a_position_in_other_data_is_refused(state: Any, says: str) -> None:
     with pytest.raises(UsageError, match=says):
         batches(range(10), size=2).set_state(state)
+
+
+@pytest.mark.parametrize(("seed", "change"), [(None, -1), (0, -1), (0, 1)])
+def test_rows_that_become_more_or_fewer_are_told(seed: int | None, change: int) -> None:
+    rows = list(range(10))
+    drawn = batches({"x": rows}, size=5, seed=seed)
+    next(drawn)
+    rows[:] = range(10 + change)
+    with pytest.raises(UsageError, match=rf"has {10 + change} rows by now, and had 10: give it data that stays"):
+        next(drawn)
+
+
+def test_a_file_that_is_read_forwards_alone_comes_in_any_order(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "rows.h5", "w") as file:
+        rows = file.create_dataset("rows", data=np.arange(12).reshape(6, 2))
+        in_order, shuffled, padded = (
+            next(batches(rows, np.arange(6), size=size, seed=seed, uneven="pad"))
+            for size, seed in ((4, None), (4, 1), (8, 1))
+        )
+    for found, numbers in (in_order, shuffled, padded):
+        assert found.tolist() == [[2 * number, 2 * number + 1] for number in numbers]
 
 
 class Stream:

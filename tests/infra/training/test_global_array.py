@@ -42,6 +42,7 @@ def test_axes_are_those_of_the_mesh_that_is_set() -> None:
         (3, None, "the array of global_array.. is no array of numbers with rows but a int"),
         ({"x": [1, 2]}, None, r"\['x'\]\[0\] of global_array.. is no array .* Hugging Face by"),
         (np.array(["a"]), None, "is no array of numbers"),
+        (np.zeros(2, [("x", "f4")]), None, "is no array of numbers"),
         (np.arange(2), "data", "given 'data', but no mesh is set"),
         (np.arange(2), lambda: layout().mesh, r"a mesh of the axes data, tp: .*PartitionSpec\('data'\)"),
         (np.arange(2), lambda: layout("data", "tp"), "has 1 dimensions, and its layout .* says more"),

@@ -9,7 +9,7 @@ import pytest
 
 from prefect_tpu.infra.addresses import own_loopback
 from prefect_tpu.infra.errors import CouldNotJoin
-from prefect_tpu.infra.training.meeting import wait_for_hosts
+from prefect_tpu.infra.training.meeting import Advice, wait_for_hosts
 
 pytestmark = pytest.mark.slices  # it waits for real time to pass
 
@@ -28,11 +28,11 @@ def meet(pool: ThreadPoolExecutor, address: str, host: int, hosts: int, **change
 
 
 def test_all_go_on_when_the_last_one_is_there() -> None:
-    address = free_address()
+    address, word = free_address(), f"{WORD} of a long näme {'x' * 500}"
     with ThreadPoolExecutor(4) as pool:
-        early = [meet(pool, address, host, 4) for host in (3, 0, 1)]
+        early = [meet(pool, address, host, 4, word=word) for host in (3, 0, 1)]
         assert not wait(early, timeout=0.3).done
-        for future in [*early, meet(pool, address, 2, 4)]:
+        for future in [*early, meet(pool, address, 2, 4, word=word)]:
             future.result(timeout=30)
     with socket.create_server(("127.0.0.1", int(address.rpartition(":")[2]))) as server:
         assert server.fileno() > 0  # the port is JAX's now
@@ -52,8 +52,10 @@ def test_who_is_missing_is_named() -> None:
 def test_a_port_that_was_taken_meanwhile_is_no_error_of_the_program() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(CouldNotJoin, match=rf"its leader cannot listen at port {port}"):
+        with pytest.raises(CouldNotJoin, match=rf"its leader cannot listen at port {port} .* the next attempt looks"):
             wait_for_hosts(f"127.0.0.1:{port}", WORD, 0, 2, 30.0)
+        with pytest.raises(CouldNotJoin, match=r"already in use.*\)\. Give another port\.$"):
+            wait_for_hosts(f"127.0.0.1:{port}", WORD, 0, 2, 30.0, Advice(taken="Give another port."))
 
 
 def test_strangers_and_stragglers_are_not_counted() -> None:

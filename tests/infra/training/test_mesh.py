@@ -76,7 +76,9 @@ def test_axes_have_the_types_that_are_said(types: str | Mapping[str, str], kinds
 @pytest.mark.parametrize(
     ("types", "says"),
     [
-        ("manual", "types has 'manual': use 'auto' or 'explicit'"),
+        ("manual", "types has 'manual': use 'auto' or 'explicit', for all axes or by axis"),
+        (["auto", "explicit"], r"types has \['auto', 'explicit'\]: use"),
+        ({"tp": ["auto"]}, r"types has \['auto'\]: use"),
         ({"x": "auto"}, "types has the axis 'x', and the mesh"),
     ],
 )

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from prefect_tpu.infra.errors import UsageError
-from prefect_tpu.infra.training.profile import recorder
+from prefect_tpu.infra.training.profile import Recorder, recorder
+from prefect_tpu.infra.windows import Window
 
 
 def nobody(*_: Any, **__: Any) -> None:
@@ -36,13 +37,32 @@ def test_the_job_asks(inside_job: Callable[..., Any], monkeypatch: pytest.Monkey
     assert recorder(nobody) is not None
 
 
-def test_a_program_without_jax_is_told_of_torch_s_own(tmp_path: Path) -> None:
-    """And goes on."""
+@pytest.mark.parametrize(
+    ("window", "says"),
+    [
+        ("skip=1,steps=1", "it is JAX that records, and this program does not use it; PyTorch has torch.profiler\n"),
+        (
+            "skip=5",
+            "its program ended with report 4, and skip=5,steps=5 records what follows report 5: use a smaller skip.\n",
+        ),
+    ],
+)
+def test_where_nothing_is_recorded_it_is_said_why(window: str, says: str, tmp_path: Path) -> None:
+    """And the program goes on."""
     code = "import prefect_tpu\nfor step in range(4): prefect_tpu.report(step)\nprint('trained')"
-    environment = {"PREFECT_TPU_PROFILE": "skip=1,steps=1"}
+    environment = {"PREFECT_TPU_PROFILE": window}
     done = subprocess.run(
         [sys.executable, "-P", "-c", code], env=environment, cwd=tmp_path, capture_output=True, text=True, check=True
     )
     assert done.stdout == "trained\n" and list(tmp_path.iterdir()) == []
-    assert done.stderr.startswith("prefect-tpu: no profile is recorded on this host: it is JAX that records")
-    assert done.stderr.endswith("PyTorch has torch.profiler\n")
+    assert done.stderr == f"prefect-tpu: no profile is recorded on this host: {says}"
+
+
+def test_what_the_chips_raise_is_the_program_s(tmp_path: Path) -> None:
+    """A lost host is no trouble of the profile's, though it is found while a window begins."""
+
+    def lost() -> None:
+        raise RuntimeError("connection reset by peer")
+
+    with pytest.raises(RuntimeError, match="reset by peer"):
+        Recorder(Window(skip=1, steps=1), str(tmp_path), "run", nobody, None).reported(0, lost)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import defaultdict
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -69,10 +70,11 @@ def test_every_kind_of_data_has_the_same_rows(inside_job: Enter, seed: int | Non
         jnp.arange(6),
         grain.MapDataset.source(numbers).map(lambda number: number + 0),
         {"column": numbers},
+        defaultdict(list, {"column": numbers}),
         Pair(x=numbers, y=list(numbers)),
         Lines(),
     )
-    array, *others, column, pair, lines = shard(*kinds, seed=seed)
+    array, *others, column, default, pair, lines = shard(*kinds, seed=seed)
     rows = array.tolist()
     assert rows == ([3, 4, 5] if seed is None else np.random.default_rng([3, 0]).permutation(6)[3:].tolist())
     for kind, other in zip(kinds[1:6], others, strict=True):
@@ -82,6 +84,7 @@ def test_every_kind_of_data_has_the_same_rows(inside_job: Enter, seed: int | Non
     assert type(others[2]) is (range if seed is None else list)
     assert isinstance(others[4], grain.MapDataset)
     assert column["column"].tolist() == rows and type(column) is dict
+    assert default["column"].tolist() == rows and default["no column"] == []
     assert type(pair) is Pair and pair.x.tolist() == pair.y == rows
     assert [lines[place] for place in range(len(lines))] == ["abcdef"[row] for row in rows]
 
@@ -122,6 +125,7 @@ def test_each_epoch_is_shuffled_anew_and_the_same_again(inside_job: Enter) -> No
     rows = list(range(40))
     first, again, next_ = shard(rows, seed=1), shard(rows, seed=1, epoch=0), shard(rows, seed=1, epoch=1)
     assert first == again != next_ != shard(rows, seed=2, epoch=1)
+    assert shard(rows, seed=jnp.int32(1), epoch=np.int64(1)) == next_, "numbers of any library"  # type: ignore[arg-type]
     assert set(first) != set(next_), "the same rows come to this host in each epoch"
 
 
@@ -153,6 +157,8 @@ def test_rows_that_no_host_ever_has_are_told_once(inside_job: Enter, caplog: pyt
         (("abcd",), {}, "A str has no rows"),
         (({1, 2},), {}, "A set has no rows"),
         ((np.float32(3),), {}, "A float32 has no rows"),
+        ((memoryview(b"abcd"),), {}, "A memoryview has no rows"),
+        ((iter([1, 2]),), {}, "A list_iterator has no rows to share: give shard.. arrays, lists or data sets"),
         ((), {}, "was given no array"),
         (([1, 2],), {"uneven": "ignore"}, "say 'drop', 'pad', 'refuse'"),
         (([1, 2],), {"epoch": 1}, "has no seed"),
