@@ -22,10 +22,9 @@ from prefect_tpu.infra.storage import Storage
 from prefect_tpu.infra.sweep.asked import Asked
 from prefect_tpu.infra.sweep.chips import Chips
 from prefect_tpu.infra.sweep.study import Study, Trial, TrialState
-from prefect_tpu.infra.sweep.trial_job import TrialJob, has_brought
+from prefect_tpu.infra.sweep.trial_job import GIVEN_UP, TrialJob, has_brought
 
 LOOKS_APART = 5  # of a bucket, which counts what it is asked: how many pauses lie between two looks at all trials
-GIVEN_UP = "the sweep has given this trial up"
 Tell = Callable[[str], None]
 
 
