@@ -198,5 +198,6 @@ def test_each_attempt_is_seen_under_its_own_name_with_its_progress(
     bars = [artifact for artifact in server.artifacts(run) if artifact["type"] == "progress"]
     assert {bar["key"] for bar in bars} == {"progress-drilled"}
     assert max(bar["data"] for bar in bars) == 100.0
+    assert any(f"done: {STEPS} of {STEPS} steps" in bar["description"] for bar in bars)
     table = shown["attempts-drilled"]["data"]
     assert "host_lost | 1 |" in table and "steps lost: " in table and "![Loss](data:image/png;base64," in table

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -30,10 +32,9 @@ def test_a_command_says_how_to_start_one_and_starts_none(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("asked", [pools, automations])
-def test_none_of_them_asks_one(asked: object) -> None:
-    with temporary_settings(restore_defaults={PREFECT_API_URL}), pytest.raises(PlatformError, match=SAYS):
-        with asked():  # type: ignore[operator]
-            pass
+def test_none_of_them_asks_one(asked: Callable[[], AbstractContextManager[object]]) -> None:
+    with temporary_settings(restore_defaults={PREFECT_API_URL}), pytest.raises(PlatformError, match=SAYS), asked():
+        pytest.fail("a server was asked")
 
 
 def test_a_server_that_is_named_will_do() -> None:
