@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from prefect_tpu.infra.errors import UsageError
+from prefect_tpu.infra.value_words import in_words
 
 FORMS = """write {"data": -1}, data=-1, or sizes and names such as [[4,2],["fsdp","tp"]]"""
 
@@ -38,7 +39,7 @@ def sizes_and_names(spec: MeshSpec, what: str = "Mesh") -> tuple[list[Any], list
 
 def shown(spec: object) -> str:
     """A spec in a message."""
-    text = repr(spec)
+    text = in_words(spec)
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
 
 
