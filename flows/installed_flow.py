@@ -37,7 +37,7 @@ class InstalledFlow(Flow[P, R]):
     """
 
     @brief
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """As Prefect's own."""
         return super().__call__(*args, **kwargs)
 
