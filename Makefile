@@ -130,7 +130,7 @@ $(STAMP):
 	@echo "  1 of 3  environment: an empty one"
 	@$(PYTHON) -m venv $(VENV)
 	@echo "  2 of 3  packages: prefect-tpu, what it needs, and what its tests need; most of the time goes here"
-	@$(BIN)/python -m pip install -qq --editable ".[dev]"
+	@.ci/install-packages $(BIN)/python --editable ".[dev]"
 	@echo "  3 of 3  check: prefect-tpu starts"
 	@version=$$($(BIN)/prefect-tpu version) && echo "Ready: prefect-tpu $$version, in $(BIN)."
 	@touch $@
@@ -140,7 +140,7 @@ $(COMPILER_STAMP):
 	@echo "Setting up $(COMPILER_VENV) with $$($(PYTHON) --version); this happens once and fetches 700 MB."
 	@rm -f $(COMPILER_VENV)/.ready-*
 	@$(PYTHON) -m venv $(COMPILER_VENV)
-	@$(COMPILER_VENV)/bin/python -m pip install -qq "jax[tpu]>=0.10"
+	@.ci/install-packages $(COMPILER_VENV)/bin/python "jax[tpu]>=0.10"
 	@touch $@
 
 # An environment of Python packages alone: $(call packages,FOLDER,NEEDS)
@@ -149,7 +149,7 @@ define packages
 	@echo "Setting up $(1) with $$($(PYTHON) --version); this happens once."
 	@rm -f $(1)/.ready-*
 	@$(PYTHON) -m venv $(1)
-	@$(1)/bin/python -m pip install -qq $(foreach need,$(2),"$(need)")
+	@.ci/install-packages $(1)/bin/python $(foreach need,$(2),"$(need)")
 	@touch $@
 endef
 

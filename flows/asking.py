@@ -17,6 +17,7 @@ from prefect_tpu.infra.pickling import Arguments, check_callable
 from prefect_tpu.infra.pods import PodSettings
 from prefect_tpu.infra.request import Request, check, job_folder, made_up_name
 from prefect_tpu.infra.storage import Storage, open_storage
+from prefect_tpu.infra.value_words import in_words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,14 +138,14 @@ def _group(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
 def _mapping(what: str, given: object) -> dict[str, Any]:
     found = {} if given is None else given
     if not isinstance(found, Mapping) or not all(isinstance(key, str) for key in found):
-        raise UsageError(f"{what} is {given!r}: give a dictionary by name, such as {what}={{'name': …}}.")
+        raise UsageError(f"{what} is {in_words(given)}: give a dictionary by name, such as {what}={{'name': …}}.")
     return dict(found)
 
 
 def _words(what: str, options: Mapping[str, Any]) -> tuple[str, ...]:
     given = options.get(what) or ()
     if isinstance(given, str) or not isinstance(given, Sequence) or not all(isinstance(word, str) for word in given):
-        raise UsageError(f"{what} is {given!r}: give a list of text, such as {what}=['…'].")
+        raise UsageError(f"{what} is {in_words(given)}: give a list of text, such as {what}=['…'].")
     return tuple(given)
 
 
@@ -152,4 +153,4 @@ def _path(what: str, given: object) -> str:
     try:
         return os.fsdecode(os.fspath(given))  # type: ignore[call-overload]
     except TypeError:
-        raise UsageError(f"{what} is {given!r}: give the path of a file or folder.") from None
+        raise UsageError(f"{what} is {in_words(given)}: give the path of a file or folder.") from None

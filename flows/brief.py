@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from functools import wraps
 from typing import ParamSpec, TypeVar
@@ -15,7 +16,8 @@ R = TypeVar("R")
 def brief(function: Callable[P, R]) -> Callable[P, R]:
     """Raise errors of ours without their way through our code and Prefect's: the message is what helps.
 
-    What made a call unusable is in its message too; what the platform said stays as the cause.
+    What made a call unusable is in its message too; what the platform said stays as the cause. With Prefect's logging
+    level DEBUG every error keeps its whole way.
     """
 
     @wraps(function)
@@ -23,8 +25,17 @@ def brief(function: Callable[P, R]) -> Callable[P, R]:
         try:
             return function(*args, **kwargs)
         except UsageError as exc:
+            if shows_everything():
+                raise
             raise exc.with_traceback(None) from None
         except PrefectTpuError as exc:
+            if shows_everything():
+                raise
             raise exc.with_traceback(None) from exc.__cause__
 
     return call
+
+
+def shows_everything() -> bool:
+    """Whether somebody debugs. Asked without Prefect, which a host need not have."""
+    return logging.getLogger("prefect").isEnabledFor(logging.DEBUG)

@@ -124,6 +124,20 @@ def check_server() -> None:
         raise PlatformError(f"The Prefect server at {shown} cannot be reached: {trouble}. {SERVER_ADVICE}")
 
 
+def check_server_lasts() -> None:
+    """Raise `PlatformError` where no Prefect server is named: one that Prefect starts for the while is gone afterwards,
+    and nobody else can ask it.
+    """
+    from prefect.settings import PREFECT_API_URL
+
+    if PREFECT_API_URL.value() is None:
+        raise PlatformError(
+            "No Prefect server is named, and one that Prefect started for this alone would be gone afterwards. Start"
+            " one with `prefect server start`, or name it: `prefect config set PREFECT_API_URL=URL`, such as"
+            " http://127.0.0.1:4200/api. Then do this again."
+        )
+
+
 def with_value(result: JobResult) -> JobResult:
     """The leader's value itself, unpickled where it is more than JSON."""
     last = result.attempts[-1].number

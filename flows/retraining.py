@@ -65,11 +65,6 @@ def _with_text_for_paths(value: Any) -> Any:
 
 
 def _ended(state: State[Any]) -> dict[str, Any]:
-    from prefect.exceptions import ParameterTypeError
-
-    try:
-        # Without `_sync` this is a coroutine where an event loop runs, as in a notebook.
-        found: dict[str, Any] = state.result(_sync=True)  # type: ignore[call-overload]
-    except ParameterTypeError as exc:
-        raise UsageError(f"retrain() was called with what it does not take. {exc}") from exc
+    # Without `_sync` this is a coroutine where an event loop runs, as in a notebook.
+    found: dict[str, Any] = state.result(_sync=True)  # type: ignore[call-overload]
     return found

@@ -11,7 +11,7 @@ from typing import Any
 from prefect import get_run_logger
 from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
-from prefect.states import Cancelled
+from prefect.states import Cancelled, Completed
 
 from prefect_tpu.flows.form import Pods, Timing
 from prefect_tpu.flows.installed_flow import installed_flow
@@ -19,11 +19,13 @@ from prefect_tpu.flows.saved import placed
 from prefect_tpu.infra.contract import Env
 from prefect_tpu.infra.errors import JobFailed, PrefectTpuError
 from prefect_tpu.infra.job import JobResult, SliceJob, name_from_run
+from prefect_tpu.infra.launcher import history
 from prefect_tpu.infra.launcher.asked_by import AskedBy, write_asked_by
 from prefect_tpu.infra.launcher.driving import Driving, driving
 from prefect_tpu.infra.request import Request, job_folder
 from prefect_tpu.infra.storage import open_storage
 from prefect_tpu.infra.summary import failing_traceback
+from prefect_tpu.infra.sweep.trial_job import GIVEN_UP
 from prefect_tpu.tasks.belonging import related_here
 from prefect_tpu.tasks.cancellation import asks_to_stop, own_runs
 from prefect_tpu.tasks.check_quota import check_quota
@@ -145,8 +147,9 @@ def _carry_out(request: Request) -> dict[str, Any] | State[Any]:
     with driving(job, folder, report, asks_to_stop(*own_runs()), witness=events.hear, permits=ChipLimits()) as driven:
         write_asked_by(open_storage(folder), AskedBy(flow_run=str(flow_run.id)))
         for number in _attempts(driven):
-            with _slice(driven, number):
-                launch_training.with_options(task_run_name=f"launch_training-{number}")(driven)
+            with _slice(driven, number) as is_there:
+                if is_there:
+                    launch_training.with_options(task_run_name=f"launch_training-{number}")(driven)
     return _end(job, driven.result, events)
 
 
@@ -165,11 +168,18 @@ def _attempts(driven: Driving) -> Iterator[int]:
 
 
 @contextmanager
-def _slice(driven: Driving, number: int) -> Iterator[None]:
-    """A slice for one attempt, given back whatever happens."""
-    provision_slice.with_options(task_run_name=f"provision_slice-{number}")(driven)
+def _slice(driven: Driving, number: int) -> Iterator[bool]:
+    """A slice for one attempt, given back whatever happens. False where none is to be had: then the task that was
+    refused has said why, and none comes after it.
+    """
     try:
-        yield
+        value_of(provision_slice.with_options(task_run_name=f"provision_slice-{number}")(driven))
+    except JobFailed:  # raised once the job has its end
+        driven.release()
+        yield False
+        return
+    try:
+        yield True
     finally:
         release_slice.with_options(task_run_name=f"release_slice-{number}")(driven)
 
@@ -191,12 +201,21 @@ def result_of(state: State[Any]) -> JobResult:
 def _end(job: SliceJob, result: JobResult | None, events: SliceEvents) -> dict[str, Any] | State[Any]:
     assert result is not None, "no attempt is left only once the job has its end"
     events.send(end_of(result, _this_end()))
+    if result.failure is not None and not result.attempts and result.state != "stopped":  # it was refused
+        raise JobFailed(job.name, result.failure)
     collected = collect_results(result)
     if result.state == "stopped":
-        return Cancelled(message=f"Job {job.name} was stopped; run it again by that name to go on.", data=collected)
+        return _stopped(result, collected)
     if result.failure is not None:
         raise JobFailed(job.name, result.failure, traceback=failing_traceback(result))
     return collected
+
+
+def _stopped(result: JobResult, collected: dict[str, Any]) -> State[Any]:
+    """A trial that its sweep has given up is done: nobody is to go on with it."""
+    if history.stop_reason(open_storage(result.output)) == GIVEN_UP:
+        return Completed(name="GivenUp", message=f"Job {result.job}: {GIVEN_UP}.", data=collected)
+    return Cancelled(message=f"Job {result.job} was stopped; run it again by that name to go on.", data=collected)
 
 
 def _this_end() -> str:

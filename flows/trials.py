@@ -22,6 +22,7 @@ from prefect_tpu.infra.sweep.driver import Call, SweepDriver
 from prefect_tpu.infra.sweep.holding import check_ours
 from prefect_tpu.tasks.chip_limits import ChipLimits
 from prefect_tpu.tasks.reporting import Reporter
+from prefect_tpu.tasks.run_logs import speaking
 
 LOOK_SECONDS = 0.3
 ASK_SECONDS = 2.0  # between two questions whether the run is being cancelled
@@ -89,10 +90,11 @@ class Trials:
 
 @task(name="trial", cache_policy=NO_CACHE, persist_result=False)
 def trial(call: Call, trials: Trials) -> State[Any] | None:
-    """One trial as a run of the flow `train`, whose state it ends in."""
+    """One trial as a run of the flow `train`, whose state it ends in. Others speak at the same time."""
     error: Exception | None = PlatformError(f"The thread of job {call.job!r} was ended. Run the sweep again to go on.")
     try:
-        state = _carry_out(call)
+        with speaking(f"trial {call.trial}"):
+            state = _carry_out(call)
         error = _error(state)
         return state
     except Exception as exc:

@@ -10,6 +10,7 @@ from typing import Any
 
 from prefect_tpu.infra.contract import Env
 from prefect_tpu.infra.errors import UsageError
+from prefect_tpu.infra.value_words import in_words
 
 MOST_PARAMS_BYTES = 256 * 1024  # a Prefect server takes 512 KiB for all parameters of a run
 LONGEST_SHOWN = 60  # characters of a value in a message
@@ -97,7 +98,7 @@ def _is_number(value: Any) -> bool:
 
 def shown(value: Any) -> str:
     """A value in a message."""
-    return cut(repr(value))
+    return cut(in_words(value))
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

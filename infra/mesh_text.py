@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from prefect_tpu.infra.errors import UsageError
+from prefect_tpu.infra.value_words import in_words
 
 FORMS = """write {"data": -1}, data=-1, or sizes and names such as [[4,2],["fsdp","tp"]]"""
 
@@ -39,10 +40,7 @@ def sizes_and_names(spec: MeshSpec, what: str = "Mesh") -> tuple[list[Any], list
 
 def shown(spec: object) -> str:
     """A spec or a part of it in a message."""
-    try:
-        text = repr(spec)
-    except ValueError:  # Python does not write out numbers of thousands of digits
-        return "(too long to show)"
+    text = in_words(spec)
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
 
 

@@ -7,9 +7,11 @@ from typing import Any
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
+from prefect_tpu.infra.errors import Failure, FailureKind
 from prefect_tpu.infra.launcher.driving import Driving
 from prefect_tpu.infra.loss_picture import drawing_ahead
 from prefect_tpu.tasks.progress_bar import showing_progress
+from prefect_tpu.tasks.reporting import Log
 
 
 @task(name="launch_training", cache_policy=NO_CACHE, persist_result=False)
@@ -21,6 +23,14 @@ def launch_training(driving: Driving) -> dict[str, Any] | None:
         if ended is None:
             return None
         if ended.failure is not None:
-            cause, advice = str(ended.failure).rstrip("."), ended.failure.advice
-            log.warning("Attempt %d ended: %s. %s", ended.number, cause, advice)
+            _tell(log, ended.number, ended.failure)
         return ended.to_json()
+
+
+def _tell(log: Log, number: int, failure: Failure) -> None:
+    """One that was stopped went as somebody wanted, who knows what to do: the run's own end says it."""
+    cause = str(failure).rstrip(".")
+    if failure.kind is FailureKind.STOPPED:
+        log.info("Attempt %d ended: %s.", number, cause)
+    else:
+        log.warning("Attempt %d ended: %s. %s", number, cause, failure.advice)

@@ -53,12 +53,21 @@ class ProgressBar:
         self._newest: Observation | None = None
         self._shown: int | None = None
         self._next = 0.0
+        self._is_done = False
 
     def hear(self, news: News) -> None:
         if news.observation is not None:
             self._attempt, self._newest = news.attempt, news.observation
             if time.monotonic() >= self._next:
                 self.show_newest()
+        if news.ended is not None and news.ended.failure is None:
+            self._is_done, self._shown = True, None
+
+    @property
+    def _percent(self) -> float:
+        """All of it at a good end, though the program reported its last steps to nobody."""
+        assert self._newest is not None and self._newest.progress.step is not None, "only a step that was seen is shown"
+        return 100.0 if self._is_done else min(100.0, 100.0 * (self._newest.progress.step + 1) / self._total)
 
     def show_newest(self) -> None:
         """Show the newest step, if it is not shown already. A failure of the API is logged and forgiven."""
@@ -67,14 +76,15 @@ class ProgressBar:
             return
         self._shown, self._next = step, time.monotonic() + SHORTEST_PAUSE_SECONDS
         try:
-            self._show(min(100.0, 100.0 * (step + 1) / self._total))
+            self._show(self._percent)
         except (httpx.HTTPError, PrefectHTTPStatusError, OSError) as exc:
             self._next = time.monotonic() + PAUSE_AFTER_ERROR_SECONDS
             self._log.warning("The progress could not be shown: %s", exc)
 
     def _show(self, percent: float) -> None:
         assert self._newest is not None, "only a step that was seen is shown"
-        text = f"attempt {self._attempt}: {progress_in_words(self._newest.progress, self._total)}"
+        done = "done: " if self._is_done else ""
+        text = f"attempt {self._attempt}: {done}{progress_in_words(self._newest.progress, self._total)}"
         if self._id is None:
             created = create_progress_artifact(percent, key=self._key, description=text)
             assert isinstance(created, UUID), "a task that is a plain function gets the answer itself"

@@ -10,6 +10,7 @@ from typing import Any
 
 from prefect import get_run_logger
 
+from prefect_tpu.infra.contract import Progress
 from prefect_tpu.infra.launcher.driving import Driving
 from prefect_tpu.infra.launcher.news import News
 from prefect_tpu.infra.launcher.wording import progress_in_words
@@ -30,23 +31,27 @@ def logged(driving: Driving) -> Iterator[Log]:
 
 
 class Reporter:
-    """A listener: every text at once, the steps every few seconds."""
+    """A listener: every text at once, the steps every few seconds and the last one."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
         self._next = 0.0
         self._step: int | None = None
+        self._newest = Progress()
 
     def __call__(self, news: News) -> None:
+        if news.ended is not None:
+            self._tell_step(now=True)
         if news.text:
             self._log.info("attempt %d: %s", news.attempt, news.text) if news.attempt else self._log.info(news.text)
         if news.observation is not None:
-            self._tell_step(news)
+            self._newest = news.observation.progress
+            self._tell_step()
 
-    def _tell_step(self, news: News) -> None:
-        assert news.observation is not None
-        progress = news.observation.progress
-        if progress.step is None or progress.step == self._step or time.monotonic() < self._next:
+    def _tell_step(self, now: bool = False) -> None:
+        """The newest, unless one was told a moment ago; the last one always."""
+        step = self._newest.step
+        if step is None or step == self._step or (time.monotonic() < self._next and not now):
             return
-        self._step, self._next = progress.step, time.monotonic() + LONGEST_SILENCE_SECONDS
-        self._log.info("%s", progress_in_words(progress))
+        self._step, self._next = step, time.monotonic() + LONGEST_SILENCE_SECONDS
+        self._log.info("%s", progress_in_words(self._newest))

@@ -8,13 +8,17 @@ from contextlib import contextmanager
 import httpx
 from prefect.client.orchestration import SyncPrefectClient, get_client
 
-from prefect_tpu.flows.call import SERVER_ADVICE, check_server
+from prefect_tpu.flows.call import SERVER_ADVICE, check_server, check_server_lasts
 from prefect_tpu.infra.errors import PlatformError
 
 
 @contextmanager
 def prefect_server() -> Iterator[SyncPrefectClient]:
-    """The one of the profile in use. Raises `PlatformError` for whatever it does not answer in the block."""
+    """The one of the profile in use. Raises `PlatformError` for whatever it does not answer in the block.
+
+    It has to be there before and after: what is made or asked for here is for others.
+    """
+    check_server_lasts()
     check_server()
     try:
         with get_client(sync_client=True) as client:

@@ -53,13 +53,16 @@ def showing(job: str, folder: str, *, by_age: bool = False) -> Iterator[Display]
 
 
 class PlainDisplay:
-    """One line per change; steps now and then."""
+    """One line per change; steps now and then, and the last one."""
 
     def __init__(self, console: Console, job: str) -> None:
         self._console, self._job = console, job
         self._next = 0.0
+        self._newest = self._told = Progress()
 
     def heard(self, news: News) -> None:
+        if news.ended is not None:
+            self._tell(news.attempt)
         if news.text:
             self._line(news.attempt, news.text)
         elif news.observation is not None:
@@ -72,8 +75,13 @@ class PlainDisplay:
         """Nothing: staging is told when it is done."""
 
     def _steps(self, attempt: int, report: Progress) -> None:
-        if time.monotonic() >= self._next and (text := progress_in_words(report)):
-            self._next = time.monotonic() + PLAIN_SECONDS
+        self._newest = report
+        if time.monotonic() >= self._next:
+            self._tell(attempt)
+
+    def _tell(self, attempt: int) -> None:
+        if self._newest.step != self._told.step and (text := progress_in_words(self._newest)):
+            self._next, self._told = time.monotonic() + PLAIN_SECONDS, self._newest
             self._line(attempt, text)
 
     def _line(self, attempt: int, text: str) -> None:

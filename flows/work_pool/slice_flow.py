@@ -22,6 +22,7 @@ from prefect.utilities.asyncutils import run_coro_as_sync
 from prefect.utilities.callables import get_call_parameters
 from prefect.utilities.urls import url_for
 
+from prefect_tpu.flows.call import check_server_lasts
 from prefect_tpu.flows.work_pool import travelling
 from prefect_tpu.flows.work_pool.companion import start_companion, wait_until_gone
 from prefect_tpu.flows.work_pool.sending import send
@@ -120,6 +121,7 @@ class SliceFlow(InfrastructureBoundFlow[P, R]):
         self, parameters: dict[str, Any], again: FlowRun | None, wait_for: Any, begun: list[UUID]
     ) -> tuple[SliceRun[R], psutil.Process | None]:
         """begun: gets the run's number as soon as there is one."""
+        check_server_lasts()
         for future in wait_for or ():
             await anyio.to_thread.run_sync(future.wait)
         async with get_client() as client:
@@ -128,6 +130,7 @@ class SliceFlow(InfrastructureBoundFlow[P, R]):
         return SliceRun(sent.run.id), await start_companion(self.work_pool, sent.run.id, sent.job_variables)
 
     async def _leave_to_workers(self, parameters: dict[str, Any]) -> SliceRun[R]:
+        check_server_lasts()
         async with get_client() as client:
             sent = await send(client, self, parameters)
             await client.set_flow_run_state(sent.run.id, Scheduled())

@@ -11,7 +11,7 @@ from anyio.abc import TaskGroup
 from anyio.to_thread import run_sync
 
 from prefect_tpu.infra.backends.base import Backend
-from prefect_tpu.infra.errors import PlatformError
+from prefect_tpu.infra.errors import Failure, PlatformError
 from prefect_tpu.infra.job import AttemptSummary, JobResult, SliceJob
 from prefect_tpu.infra.launcher import history, rehearsed
 from prefect_tpu.infra.launcher.actions import (
@@ -75,6 +75,13 @@ class JobDriver:
         live, held = await self._hands.live(), self._hands.slice
         offer = live.offer if live else held.offer
         return None if offer is None else held.offers.named(offer)
+
+    async def refusal(self) -> Failure | None:
+        """Why no attempt begins any more, where the job ends by that; its end is written by `next_attempt`."""
+        if self._hands.is_leaving:
+            return None
+        action = await self._look()
+        return action.failure if isinstance(action, Finish) and action.state is JobState.FAILED else None
 
     async def launch(self) -> AttemptSummary | None:
         """Until the attempt has its outcome; None where it never began."""

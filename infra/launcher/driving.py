@@ -19,6 +19,7 @@ from anyio.abc import TaskGroup
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from prefect_tpu.infra.backends import open_backend
+from prefect_tpu.infra.errors import Failure
 from prefect_tpu.infra.job import AttemptSummary, JobResult, SliceJob
 from prefect_tpu.infra.launcher import history
 from prefect_tpu.infra.launcher.driver import JobDriver
@@ -56,6 +57,10 @@ class Driving:
     def provision(self) -> str | None:
         """Wait for a slice; what was got, in a person's words."""
         return self._call(self.driver.provision)
+
+    def refusal(self) -> Failure | None:
+        """Why there is nothing to get any more, where the job ends by that."""
+        return self._call(self.driver.refusal)
 
     def launch(self) -> AttemptSummary | None:
         """Carry the attempt out; how it ended."""

@@ -169,6 +169,15 @@ def is_stop_asked(storage: Storage) -> bool:
     return storage.get(layout.STOP) is not None
 
 
+def stop_reason(storage: Storage) -> str | None:
+    """Why somebody asked it to stop; None where nobody did."""
+    raw = storage.get(layout.STOP)
+    if raw is None:
+        return None
+    with said_where(storage, layout.STOP):
+        return str(contract.read_json(raw, layout.STOP).get("reason"))
+
+
 @contextmanager
 def said_where(storage: Storage, name: str) -> Iterator[None]:
     """Damage is mended by hand, so whoever reads of it must find the file."""

@@ -9,12 +9,15 @@ from prefect_tpu.infra.errors import Failure
 
 
 def progress_in_words(progress: Progress, total: int | None = None) -> str:
-    """`step 41 of 60, loss 0.31, step 40 saved`; empty where there was no report."""
+    """`step 41, loss 0.31, step 40 saved`, of a total `42 of 60 steps, …`; empty where there was no report.
+
+    Steps count from 0, so that those that are done are one more than the last, and at the end all of them.
+    """
     if progress.step is None:
         return ""
-    of = "" if total is None else f" of {total}"
+    step = f"step {progress.step}" if total is None else f"{min(progress.step + 1, total)} of {total} steps"
     saved = "nothing saved yet" if progress.saved_step is None else f"step {progress.saved_step} saved"
-    return ", ".join(filter(None, [f"step {progress.step}{of}", metrics_in_words(progress.metrics), saved]))
+    return ", ".join(filter(None, [step, metrics_in_words(progress.metrics), saved]))
 
 
 def metrics_in_words(metrics: Mapping[str, float]) -> str:

@@ -23,6 +23,7 @@ class Became(StrEnum):
     ROLLED_BACK = "rolled_back"  # somebody has made an earlier champion the champion again
 
 
+MAKES_A_CHAMPION = frozenset({Became.PROMOTED, Became.ROLLED_BACK})
 JUDGED = frozenset({Became.PROMOTED, Became.KEPT, Became.DECLINED})  # the same data needs no other candidate
 
 
@@ -141,7 +142,7 @@ class Champion:
     job: the folder of the job that trained it.
     checkpoint: the place of its weights; the job's folder where the program keeps no checkpoints.
     metrics: what its judge measured.
-    since: seconds since the epoch.
+    since: when it became the champion, the last time where it was that before; seconds since the epoch.
     entry: the newest record of the history that this was made of.
     """
 

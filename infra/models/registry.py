@@ -15,7 +15,7 @@ from functools import cache
 
 from prefect_tpu.infra import layout
 from prefect_tpu.infra.errors import NoSuchJob, UsageError
-from prefect_tpu.infra.models.records import JUDGED, Candidate, Champion, Entry, moved
+from prefect_tpu.infra.models.records import JUDGED, MAKES_A_CHAMPION, Candidate, Champion, Entry, moved
 from prefect_tpu.infra.storage import Storage, open_storage
 
 MODEL_NAME = re.compile(r"[a-z][a-z0-9-]{0,11}")  # its jobs are called after it, with a number
@@ -115,8 +115,8 @@ class Registry:
         """
         while True:
             told = self.storage.get(layout.MODEL_CHAMPION)
-            self._read_champion(told)  # one that a newer version wrote is not replaced
-            wanted = self._champion(self.look())
+            before = self._read_champion(told)  # one that a newer version wrote is not replaced
+            wanted = self._champion(self.look(), before)
             if wanted is None or told == wanted.to_json():
                 return wanted
             self.storage.put(layout.MODEL_CHAMPION, wanted.to_json())  # then once more: a slow one may be behind
@@ -132,7 +132,7 @@ class Registry:
         job = moved(told.job, told.job, self.output)
         return replace(told, job=job, checkpoint=moved(told.checkpoint, told.job, self.output))
 
-    def _champion(self, standing: Standing) -> Champion | None:
+    def _champion(self, standing: Standing, before: Champion | None) -> Champion | None:
         made = standing.champion
         if standing.entry is None or made is None or made.tried is None:
             return None
@@ -142,9 +142,20 @@ class Registry:
             job=made.tried.job,
             checkpoint=made.tried.checkpoint,
             metrics=made.tried.metrics,
-            since=made.at,
+            since=self._since(standing.entry, made, before),
             entry=standing.entry.number,
         )
+
+    def _since(self, newest: Entry, made: Entry, before: Champion | None) -> float:
+        """When the version of a record became the champion, which it may have been before. What was said already is
+        not looked up again: a model may be trained every night and keep its champion for years.
+        """
+        for number in (number for number in reversed(self.numbers()) if number <= newest.number):
+            if before is not None and before.number == newest.champion and number <= before.entry:
+                return before.since
+            if (entry := self.entry(number)).became in MAKES_A_CHAMPION:
+                return entry.at
+        return made.at
 
     def _candidates(self) -> list[int]:
         return layout.numbered(self.storage.children(layout.MODEL_CANDIDATES), ".json")

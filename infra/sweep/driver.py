@@ -22,10 +22,10 @@ from prefect_tpu.infra.storage import Storage
 from prefect_tpu.infra.sweep.asked import Asked
 from prefect_tpu.infra.sweep.chips import Chips
 from prefect_tpu.infra.sweep.study import Study, Trial, TrialState
-from prefect_tpu.infra.sweep.trial_job import TrialJob, has_brought
+from prefect_tpu.infra.sweep.trial_job import GIVEN_UP, TrialJob, has_brought
+from prefect_tpu.infra.value_words import in_words
 
 LOOKS_APART = 5  # of a bucket, which counts what it is asked: how many pauses lie between two looks at all trials
-GIVEN_UP = "the sweep has given this trial up"
 Tell = Callable[[str], None]
 
 
@@ -251,4 +251,4 @@ class SweepDriver:
 
 
 def _in_words(params: dict[str, Any]) -> str:
-    return ", ".join(f"{name}={value!r}" for name, value in params.items()) or "nothing to choose"
+    return ", ".join(f"{name}={in_words(value)}" for name, value in params.items()) or "nothing to choose"

@@ -11,6 +11,7 @@ from typing import Any, TypeGuard
 
 from prefect_tpu.infra.errors import UsageError
 from prefect_tpu.infra.job_checks import nearest, shown
+from prefect_tpu.infra.value_words import in_words
 
 SPAN_KEYS = ("low", "high", "step", "log")
 MOST_POINTS = 10_000  # of a grid: more trials than any sweep has
@@ -84,7 +85,7 @@ class Choice:
         return tuple(known for known in self.values if _are_same(known, value))[:1]
 
     def __str__(self) -> str:
-        return "one of " + ", ".join(map(repr, self.values))
+        return "one of " + ", ".join(map(in_words, self.values))
 
 
 Space = dict[str, Span | Choice]

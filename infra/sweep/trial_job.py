@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from prefect_tpu.infra import contract, layout, returned, seals
+from prefect_tpu.infra import layout, returned, seals
 from prefect_tpu.infra.contract import Event
 from prefect_tpu.infra.errors import JobFailed, NoSuchJob, PlatformError, PrefectTpuError
 from prefect_tpu.infra.job import JobResult
@@ -19,6 +19,7 @@ from prefect_tpu.infra.storage import Storage
 
 log = logging.getLogger(__name__)
 LEADER = "-host0-"
+GIVEN_UP = "the sweep has given this trial up"  # the reason by which its job is stopped
 
 
 class TrialJob:
@@ -79,11 +80,7 @@ class TrialJob:
 
     def stop_reason(self) -> str | None:
         """Why somebody asked it to stop; None where nobody did."""
-        raw = self.storage.get(layout.STOP)
-        if raw is None:
-            return None
-        with history.said_where(self.storage, layout.STOP):
-            return str(contract.read_json(raw, layout.STOP).get("reason"))
+        return history.stop_reason(self.storage)
 
     def _returned(self, result: JobResult) -> Mapping[Any, Any]:
         """By its names. Of a value that is large, or pickled as NumPy's and JAX's are, the result says only where."""

@@ -22,6 +22,7 @@ from prefect_tpu.infra.training import trail
 from prefect_tpu.infra.training.board import Board, board, hear
 from prefect_tpu.infra.training.giving_up import give_up
 from prefect_tpu.infra.training.trail import END, Mark, Parting, Trail
+from prefect_tpu.infra.value_words import in_words
 
 SHORTEST, LONGEST = 0.25, 1.0  # seconds between two looks: a host tells, the leader compares, all hear of it
 HOSTS_AT_SHORTEST = 32  # more are looked at less often: the leader's is the only board
@@ -175,7 +176,7 @@ def _is_late(value: Any) -> bool:
 
 def _text(name: str, value: Any) -> str:
     if isinstance(value, bool | int | float | None):
-        return repr(value)
+        return in_words(value)
     text = _plain(name, value)
     return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE // 2]}… #{_digest(text.encode())}"
 

@@ -11,6 +11,7 @@ from prefect_tpu.infra.retention import Best, Rule, is_among_best
 from prefect_tpu.infra.storage import Storage
 from prefect_tpu.infra.training import agreement, beside
 from prefect_tpu.infra.training.schedule import LONGEST_WAIT, Check, Schedule
+from prefect_tpu.infra.value_words import in_words
 
 
 def agreed(root: Storage, every: float, steps: int | None, rule: Rule | None) -> Cadence:
@@ -37,7 +38,7 @@ def check_asked(every: float | None, steps: int | None) -> None:
     if every is not None and not every > 0:
         raise UsageError(f"checkpoints(every={every}): give a number of seconds above 0.")
     if steps is not None and (isinstance(steps, bool) or not isinstance(steps, int) or steps < 1):
-        raise UsageError(f"checkpoints(steps={steps!r}): give a whole number of steps, 1 at least.")
+        raise UsageError(f"checkpoints(steps={in_words(steps)}): give a whole number of steps, 1 at least.")
 
 
 def rule(best: tuple[str, str, int] | None, keep: int | None) -> Rule | None:
@@ -45,7 +46,9 @@ def rule(best: tuple[str, str, int] | None, keep: int | None) -> Rule | None:
     if best is None and keep is None:
         return None
     if best is not None and (not isinstance(best, tuple | list) or len(best) != 3):
-        raise UsageError(f"checkpoints(best={best!r}): give (metric, 'min' or 'max', how many), as ('loss', 'min', 3).")
+        raise UsageError(
+            f"checkpoints(best={in_words(best)}): give (metric, 'min' or 'max', how many), as ('loss', 'min', 3)."
+        )
     wanted = Best(metric=best[0], mode=best[1], count=best[2]) if best is not None else None
     return Rule(best=wanted) if keep is None else Rule(newest=keep, best=wanted)
 

@@ -6,6 +6,7 @@ import operator
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from prefect_tpu.infra.errors import UsageError
+from prefect_tpu.infra.value_words import in_words
 
 if TYPE_CHECKING:
     import numpy as np
@@ -65,5 +66,5 @@ def whole_number(value: Any, name: str, asked: str, least: int) -> int:
     except TypeError:
         number = least - 1
     if number < least:
-        raise UsageError(f"{asked}({name}={value!r}): give a whole number from {least}.")
+        raise UsageError(f"{asked}({name}={in_words(value)}): give a whole number from {least}.")
     return number

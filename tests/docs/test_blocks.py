@@ -51,6 +51,16 @@ def test_every_block_says_how_it_is_tried(page: Path, block: Block) -> None:
     assert "raises" not in block.words or block.language == "python"
 
 
+OF_FILES = [(page, block) for page, block in BLOCKS if "file" in block.words]
+
+
+@pytest.mark.parametrize(("page", "block"), OF_FILES, ids=block_id)
+def test_the_text_before_a_block_says_which_file_it_is(page: Path, block: Block) -> None:
+    said = [line for line in page.read_text().splitlines()[: block.line - 1] if not line.startswith("<!--")]
+    paragraph = "\n".join(said).rstrip().rpartition("\n\n")[2]
+    assert f"`{block.words['file']}`" in paragraph and paragraph.endswith(":"), paragraph
+
+
 def test_skipped_blocks_are_these() -> None:
     found = {(page_id(page), block.text.splitlines()[0]) for page, block in BLOCKS if "skip" in block.words}
     assert found == SKIPPED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import traceback
 
 import pytest
@@ -26,6 +27,12 @@ def test_only_what_helps_is_shown(error: Exception, frames: int, cause: type) ->
         brief(deep)(error)
     assert len(traceback.extract_tb(caught.value.__traceback__)) == frames
     assert type(caught.value.__cause__) is cause
+
+
+def test_who_debugs_sees_the_whole_way(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG, "prefect"), pytest.raises(UsageError) as caught:
+        brief(deep)(UsageError("u"))
+    assert len(traceback.extract_tb(caught.value.__traceback__)) == 3 and type(caught.value.__cause__) is OSError
 
 
 def test_a_call_that_succeeds_is_left_alone() -> None:

@@ -114,10 +114,18 @@ class Server:
         """The first message of a flow run's log with these words; logs are sent every other second."""
 
         def look() -> str | None:
-            lines = self.ask("/logs/filter", logs={"flow_run_id": {"any_": [run["id"]]}})
-            return next((line["message"] for line in lines if contains in line["message"]), None)
+            return next((line for line in self._lines(run) if contains in line), None)
 
         return wait_for(look, f"{contains!r} in the log")
+
+    def log_lines(self, run: Mapping[str, Any]) -> list[str]:
+        """All of a flow run's log, once its end is in it."""
+        self.log(run, "Finished in state ")
+        return self._lines(run)
+
+    def _lines(self, run: Mapping[str, Any]) -> list[str]:
+        lines = self.ask("/logs/filter", logs={"flow_run_id": {"any_": [run["id"]]}})
+        return [line["message"] for line in lines]
 
 
 # So that tests wait less, and a busy machine's locked SQLite or late PostgreSQL is no error.

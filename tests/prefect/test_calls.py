@@ -14,6 +14,9 @@ import pytest
 from prefect_jobs import PROGRAM, Job, Orchestrator, Orchestrators
 from prefect_server import Server
 
+from prefect_tpu.infra.backends.local_slices import LocalSlices
+from prefect_tpu.infra.places import data_folder
+
 pytestmark = [pytest.mark.prefect, pytest.mark.timeout(400)]
 
 STEPS = 20
@@ -90,8 +93,26 @@ def test_a_call_that_cannot_be_carried_out_fails_with_what_to_change(
         state = server.wait_for_end(server.wait_for_run(job.name))
         assert state["type"] == "FAILED"
         assert "UsageError" in state["message"] and words in state["message"]
+        assert server.task_runs(server.wait_for_run(job.name)) == {"stage_data": "Failed"}
     else:
         assert server.run_of(job.name) is None
+
+
+def test_where_no_slice_is_to_be_had_that_task_fails_and_none_comes_after_it(
+    server: Server, orchestrators: Orchestrators, new_job: Callable[[str], Job]
+) -> None:
+    job = new_job("no-slice")
+    slices = LocalSlices(data_folder(job.environment) / "slices", 1)
+    taken = slices.take("somebody else's")
+    assert not isinstance(taken, str)
+    found = orchestrators.start(job, program=PROGRAM, timing={"provision_timeout": 1}, as_flow=True).result()
+    slices.give_back(taken)
+    assert found["error"] == "JobFailed" and "provision_timeout" in found["message"]
+    run = server.wait_for_run(job.name)
+    assert server.task_runs(run) == {
+        "stage_data": "Completed", "check_quota": "Completed", "provision_slice-1": "Failed",
+    }  # fmt: skip
+    assert "provision_timeout" in server.wait_for_end(run)["message"]
 
 
 @pytest.mark.parametrize(
@@ -177,5 +198,6 @@ def test_each_attempt_is_seen_under_its_own_name_with_its_progress(
     bars = [artifact for artifact in server.artifacts(run) if artifact["type"] == "progress"]
     assert {bar["key"] for bar in bars} == {"progress-drilled"}
     assert max(bar["data"] for bar in bars) == 100.0
+    assert any(f"done: {STEPS} of {STEPS} steps" in bar["description"] for bar in bars)
     table = shown["attempts-drilled"]["data"]
     assert "host_lost | 1 |" in table and "steps lost: " in table and "![Loss](data:image/png;base64," in table

@@ -104,6 +104,19 @@ def test_run_from_the_command_line_cancelled_and_run_again(server: Server, worke
     assert not job.overlaps() and not job.processes()
 
 
+def test_the_log_of_a_run_that_is_refused_ends_with_why_and_has_no_way_through_prefect(
+    server: Server, worker: None
+) -> None:
+    deployment = server.ask(DEPLOYMENT)["id"]
+    wrong = {"program": "tests/programs/counter.py:main", "accelerator": "v6e-17"}
+    run = server.ask(f"/deployments/{deployment}/create_flow_run", parameters=wrong)
+    assert server.wait_for_end(run)["type"] == "FAILED"
+    assert server.log(run, "UsageError: Accelerator 'v6e-17'")
+    printed = (server.folder / "worker.log").read_text()
+    assert "UsageError: Accelerator 'v6e-17'" in printed
+    assert "Traceback" not in printed and "NoneType: None" not in printed
+
+
 @pytest.mark.long
 def test_run_by_a_schedule(server: Server, schedule: str, scheduled_job: Job) -> None:
     run = server.wait_for_run(scheduled_job.name)

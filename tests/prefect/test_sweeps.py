@@ -59,7 +59,9 @@ def assert_is_seen(server: Server, sweep: Sweep) -> None:
     tasks = server.task_runs(run)
     assert {f"trial-{number}" for number in range(6)} <= set(tasks) and tasks["collect_trials"] == "Completed"
     for number in range(6):
-        assert server.wait_for_run(layout.trial_job(sweep.name, number))["state"]["type"] == "COMPLETED"
+        of_trial = server.wait_for_run(layout.trial_job(sweep.name, number))
+        assert of_trial["state"]["type"] == "COMPLETED"
+        assert all(line.startswith(f"trial {number}: ") for line in server.log_lines(of_trial))
     shown = {artifact["key"]: artifact for artifact in server.artifacts(run)}
     assert "![Trials](data:image/png;base64," in shown["sweep-six"]["data"]
     table = json.loads(shown["trials-six"]["data"])
@@ -89,7 +91,10 @@ def test_a_bad_trial_is_stopped_early(
     assert ended["state"] == "stopped"
     assert "the sweep has given this trial up" in (sweep.trial(5) / layout.STOP).read_text()
     assert sweep.held() == {} and not sweep.lives_here()
-    assert server.wait_for_run(layout.trial_job(sweep.name, 5))["state"]["type"] == "CANCELLED"
+    run = server.wait_for_run(layout.trial_job(sweep.name, 5))
+    assert (run["state"]["type"], run["state"]["name"]) == ("COMPLETED", "GivenUp")
+    assert "the sweep has given this trial up" in run["state"]["message"]
+    assert "go on" not in " ".join(server.log_lines(run)), "nobody is to go on with it"
 
 
 def test_a_sweep_that_is_cancelled_stops_its_trials_and_goes_on_when_it_is_run_again(

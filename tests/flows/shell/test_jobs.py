@@ -120,7 +120,7 @@ def test_the_status_of_a_job_that_ended(shell: Shell, some: Any) -> None:
 
 def test_the_status_of_a_job_that_nobody_drives(shell: Shell, some: Any) -> None:
     said = shell("status", "left").out
-    assert "step 41 of 60, loss 0.5, step 39 saved" in said
+    assert "42 of 60 steps, loss 0.5, step 39 saved" in said
     assert "host 1 silent for 1m5s, compiling" in said
     assert "driven by  nobody" in said and "preempt@step=40,host=1 (is to come)" in said
     assert "Nobody drives it. To go on: prefect-tpu attach left" in said

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 from prefect import flow
+from prefect.settings import PREFECT_API_URL, temporary_settings
 
-from prefect_tpu import UsageError, tpu_slice
+from prefect_tpu import PlatformError, UsageError, tpu_slice
 from prefect_tpu.flows.work_pool.worker import TpuSliceWorker
 
 
@@ -84,3 +85,13 @@ def test_a_call_that_the_flow_would_not_take_is_refused_before_anything_is_asked
     for call in (made, made.submit, made.submit_to_work_pool):
         with pytest.raises(Exception, match="unexpected keyword argument 'steps'"):
             call(steps=1)
+
+
+@pytest.mark.parametrize("way", ["__call__", "submit", "submit_to_work_pool"])
+def test_a_run_for_others_needs_a_server_that_lasts(way: str) -> None:
+    made = tpu_slice(work_pool="tpu")(flow(step))
+    with (
+        temporary_settings(restore_defaults={PREFECT_API_URL}),
+        pytest.raises(PlatformError, match="prefect server st"),
+    ):
+        getattr(made, way)()

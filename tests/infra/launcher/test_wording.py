@@ -15,7 +15,9 @@ from prefect_tpu.infra.policy.failures import failure
     [
         (Progress(), 60, ""),
         (Progress(step=3), None, "step 3, nothing saved yet"),
-        (Progress(step=3), 60, "step 3 of 60, nothing saved yet"),
+        (Progress(step=3), 60, "4 of 60 steps, nothing saved yet"),
+        (Progress(step=59), 60, "60 of 60 steps, nothing saved yet"),
+        (Progress(step=60), 60, "60 of 60 steps, nothing saved yet"),
         (
             Progress(step=3, saved_step=2, metrics={"a": 1.23456, "b": 2.0}),
             None,

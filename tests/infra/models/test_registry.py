@@ -212,6 +212,19 @@ def test_what_cannot_be_gone_back_to(registry: Registry, version: int | None, wo
         roll_back(registry, version, "", 1.0)
 
 
+def test_a_champion_says_since_when_it_is_that_now(registry: Registry) -> None:
+    for number in (1, 2):
+        promote(registry, number)
+    assert roll_back(registry, 1, "worse in use", 7.0).since == 7.0
+    kept = unchanged(registry.look(), registry.begin(replace(CANDIDATE, number=3)), Became.KEPT, "no better", 8.0)
+    assert registry.add(kept)
+    registry.storage.delete(layout.MODEL_CHAMPION)
+    for _ in ("from the history alone", "from what was said before"):
+        champion = registry.point()
+        assert champion is not None and (champion.number, champion.since) == (1, 7.0)
+    assert roll_back(registry, 2, "better after all", 9.0).since == 9.0
+
+
 def test_weights_that_are_gone_are_not_gone_back_to(registry: Registry, output: str) -> None:
     promote(registry, 1)
     promote(registry, 2)
