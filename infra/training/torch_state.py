@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from prefect_tpu.infra.errors import UsageError
-from prefect_tpu.infra.training.fitting import SHOWN, Only
+from prefect_tpu.infra.training.fitting import SHOWN, Only, names_of
 
 MODEL, OPTIMIZER, MORE = "model", "optimizer", "more"
 
@@ -67,7 +67,7 @@ def chosen(every: Mapping[str, Any], only: Only) -> dict[str, Any]:
         found = {name: value for name, value in every.items() if only(name)}
         idle = [] if found else [repr(only)]
     else:
-        names = [only] if isinstance(only, str) else list(only)
+        names = names_of(only)
         found = {name: value for name, value in every.items() if any(_is_below(name, above) for above in names)}
         idle = [repr(above) for above in names if not any(_is_below(name, above) for name in every)]
     if idle or not found:

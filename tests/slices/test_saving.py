@@ -100,6 +100,12 @@ def test_a_checkpoint_is_read_in_parts_and_types_or_refused_leaf_by_leaf(saving:
         "kind": "params/encoder: the checkpoint has float32[4,2], which does not become int32[4,2]",
         "nothing": "only='parms' names no leaf of the state. It has ",
         "text": "['text'] is a str. Keep arrays and numbers in it; text goes into checkpoints(side=…).",
+        "donated": "Step 6 cannot be saved: its state was donated to a later computation.",
+        "step": "save() was given a str as its step",
+        "negative": "save() was given step -1: steps start at 0 and grow.",
+        "foreign": "was not written by prefect_tpu.checkpoints()",
+        "outside": "save() was called outside of its block",
+        "not begun": "restore() was called outside of its block",
     }.items():
         assert said in refused[case], case
 
