@@ -117,7 +117,7 @@ class Reports:
         self._update(metrics=values)
         if event:
             self._event_at = now
-            self._files.event(Event.STEP, step=report.step, **values)
+            self._files.event(Event.STEP, **{**values, "step": report.step})  # whatever a metric is called
 
     def _update(self, **changes: object) -> None:
         after = self._files.after(self._added_at)

@@ -156,6 +156,12 @@ def parts(directory):
     return {"found": found, "refused": refused}
 
 
+def in_two_blocks():
+    for _ in range(2):
+        with tpu.checkpoints() as checkpoints:
+            checkpoints.save(0, state(1.0))
+
+
 def tune(fail_at=None):
     """Takes the encoder of another job; the head is its own, also after a failure."""
     with tpu.checkpoints(every=1e-6) as checkpoints:

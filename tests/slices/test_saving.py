@@ -110,6 +110,13 @@ def test_a_checkpoint_is_read_in_parts_and_types_or_refused_leaf_by_leaf(saving:
         assert said in refused[case], case
 
 
+def test_a_second_block_in_a_job_is_refused(saving: Slice) -> None:
+    """It would write over the steps of the first one, or a restart would give it the state of the first one."""
+    (outcome,) = saving.start(saving.plan(1, 1), "in_two_blocks").outcomes()
+    assert outcome["error"] == "UsageError" and "A second block of checkpoints was opened in job" in outcome["message"]
+    assert saving.seals(1) == [0]
+
+
 def test_another_job_s_encoder_is_trained_on_and_a_failure_loses_nothing(saving: Slice) -> None:
     """What was restored in part is whole once it was saved: the head is not begun again."""
     base = saving.folder / "out" / "base" / layout.CHECKPOINTS
