@@ -29,7 +29,8 @@ class Best:
     count: int
 
     def __post_init__(self) -> None:
-        if not self.metric or self.mode not in MODES or not _is_count(self.count):
+        is_named = isinstance(self.metric, str) and self.metric
+        if not is_named or self.mode not in MODES or not _is_count(self.count):
             raise UsageError(
                 f"best=({self.metric!r}, {self.mode!r}, {self.count!r}): give the name of a metric, 'min' or 'max', and"
                 " how many checkpoints to keep, 1 at least."

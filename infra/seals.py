@@ -20,7 +20,8 @@ from prefect_tpu.infra.storage import Facts, Storage
 
 MOST_SUMMED_BYTES = 4 * 2**30  # beyond that, reading it again would delay the next save and the next start too long
 _READ = "crc32"  # the kind of check sum that a disk gives: by reading
-_DAMAGES = (contract.ContractError, KeyError, AttributeError, TypeError)  # what reading a damaged seal raises
+# What reading a damaged seal raises.
+_DAMAGES = (contract.ContractError, KeyError, AttributeError, TypeError, ValueError)
 Files = Mapping[str, Facts]
 
 

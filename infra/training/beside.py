@@ -84,7 +84,7 @@ def said(side: Any) -> dict[str, Any]:
         return {}
     try:
         raw = json.dumps(side, allow_nan=False)
-    except (TypeError, ValueError) as exc:
+    except (TypeError, ValueError, RecursionError) as exc:
         raise UsageError(
             f"checkpoints(side=…) is no JSON: {exc}. Give numbers, text, lists and dicts of them."
         ) from exc

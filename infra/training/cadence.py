@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from numbers import Real
 from typing import Any
 
 from prefect_tpu.infra import retention
@@ -33,10 +34,10 @@ def _agree_on(own: bool) -> bool:
     return bool(agreement.from_leader((own,))[0])
 
 
-def check_asked(every: float | None, steps: int | None) -> None:
+def check_asked(every: Any, steps: Any) -> None:
     """Raise `UsageError` for what is no time, or no number of steps."""
-    if every is not None and not every > 0:
-        raise UsageError(f"checkpoints(every={every}): give a number of seconds above 0.")
+    if every is not None and (isinstance(every, bool) or not isinstance(every, Real) or not float(every) > 0):
+        raise UsageError(f"checkpoints(every={every!r}): give a number of seconds above 0.")
     if steps is not None and (isinstance(steps, bool) or not isinstance(steps, int) or steps < 1):
         raise UsageError(f"checkpoints(steps={in_words(steps)}): give a whole number of steps, 1 at least.")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import operator
 import os
 from collections.abc import Mapping
 from functools import partial
@@ -23,7 +22,7 @@ from prefect_tpu.infra.training.data_position import DataIterator
 from prefect_tpu.infra.training.fitting import Only
 from prefect_tpu.infra.training.preemption import AgreedNotice, Notice, OwnNotice
 from prefect_tpu.infra.training.progress import progress
-from prefect_tpu.infra.training.report import reports
+from prefect_tpu.infra.training.report import reports, whole
 from prefect_tpu.infra.training.store import Keeper, Store
 
 EVERY = 600.0  # seconds between two saves outside a job
@@ -93,7 +92,7 @@ class Checkpoints:
         self._seen: int | None = None
         self._written: int | None = None
         self._saves = 0
-        self._is_partly = False
+        self._is_partly = self._is_open = False
         self.restored: Restored | None = None
 
     def __enter__(self) -> Checkpoints:
@@ -105,6 +104,7 @@ class Checkpoints:
         except BaseException:
             self._notice.end()
             raise
+        self._is_open = True
         return self
 
     # What another framework does in its own way.
@@ -153,6 +153,7 @@ class Checkpoints:
         Raises:
             UsageError: a leaf does not fit, each by its name; or the job to start from has no checkpoint.
         """
+        self._check_open("restore()")
         self._is_partly = self._is_partly or only is not None
         here = context()
         if self._place.start is not None:
@@ -195,6 +196,7 @@ class Checkpoints:
         Raises:
             Preempted: this host or another one must leave; the step is saved.
         """
+        self._check_open("save()")
         self._store.check()
         step = self._checked(step)
         self._last = Unsaved(step, state, metrics) if step != self._written else None
@@ -207,6 +209,7 @@ class Checkpoints:
             raise Preempted(step)
 
     def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
+        self._is_open = False
         try:
             if kind is None:
                 self._end()
@@ -228,10 +231,15 @@ class Checkpoints:
         self._wait_for_all()
         self._store.close()
 
+    def _check_open(self, call: str) -> None:
+        if not self._is_open:
+            raise UsageError(f"{call} was called outside of its block: call it inside of `with …:`.")
+
     def _checked(self, step: int) -> int:
-        step = operator.index(step)
-        if step < 0 or (self._seen is not None and step < self._seen):
-            raise UsageError(f"save() was given step {step} after step {self._seen}: steps start at 0 and grow.")
+        step = whole(step, "save()")
+        if step < (self._seen or 0):
+            after = "" if self._seen is None else f" after step {self._seen}"
+            raise UsageError(f"save() was given step {step}{after}: steps start at 0 and grow.")
         self._seen = step
         return step
 
@@ -239,6 +247,11 @@ class Checkpoints:
         if self._last is None:
             return
         (step, state, given), self._last = self._last, None
+        if not self._is_there(state):
+            raise UsageError(
+                f"Step {step} cannot be saved: its state was donated to a later computation. Give save() what the step"
+                " has returned, before the next step takes it."
+            )
         positions = None if self._data is None else data_position.positions(self._data)
         metrics = beside.numbers(given)
         facts = beside.facts(

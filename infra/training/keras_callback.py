@@ -6,6 +6,7 @@ wait for each step, and bring all variables up to date for it.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from types import TracebackType
@@ -18,7 +19,9 @@ from prefect_tpu.infra.training import keras_model
 from prefect_tpu.infra.training.checkpoints import Checkpoints, checkpoints
 from prefect_tpu.infra.training.data_position import DataIterator
 from prefect_tpu.infra.training.keras_place import Places
-from prefect_tpu.infra.training.report import report
+from prefect_tpu.infra.training.report import reports
+
+logger = logging.getLogger(__name__)
 
 
 class KerasCheckpoints(keras.callbacks.Callback):  # type: ignore[misc]
@@ -53,6 +56,7 @@ class KerasCheckpoints(keras.callbacks.Callback):  # type: ignore[misc]
         with ExitStack() as stack:
             self._block: Checkpoints = stack.enter_context(checkpoints(data=self._places, **self._options))
             self.step = keras_model.restore(self._trained, self._block)
+            self._shapes = keras_model.shapes(self._trained)
             self._stack = stack.pop_all()
 
     # What Keras calls, in this order.
@@ -62,8 +66,18 @@ class KerasCheckpoints(keras.callbacks.Callback):  # type: ignore[misc]
             raise UsageError("keras_checkpoints() was given another model than the one that fit trains: give it that.")
         if self._stack is None:
             self._open()
-        if self._places.saved is not None:
-            self._trained._initial_epoch = self._places.saved.epoch  # as Keras's own BackupAndRestore does
+        keras_model.check_shapes(self._trained, self._shapes)
+        epochs = self.params["epochs"]
+        begins = self._places.begin_fit(epochs)
+        if begins is not None:
+            self._trained._initial_epoch = begins  # as Keras's own BackupAndRestore does
+        if begins == epochs:
+            logger.warning(
+                "Nothing is left to do for this fit: its %s epochs were done by step %s, which is saved. Another"
+                " fit of the same model belongs into the same block of keras_checkpoints().",
+                epochs,
+                self.step - 1,
+            )
         self._step_aside()  # a `fit` that failed has left it as it was
         self._train_step, self._trained.train_function = self._trained.train_function, self._do_step
 
@@ -86,7 +100,7 @@ class KerasCheckpoints(keras.callbacks.Callback):  # type: ignore[misc]
 
     def on_train_end(self, logs: Any = None) -> None:
         self._step_aside()
-        self._places.end(max(self._places.now.epoch, self.params["epochs"]))  # also where Keras stopped early
+        self._places.end_fit(self.params["epochs"])
         if self._is_new:  # a validation may have taken the arrays of the last step
             self._is_new = False
             self._save(keras_model.values(self._trained))
@@ -115,7 +129,7 @@ class KerasCheckpoints(keras.callbacks.Callback):  # type: ignore[misc]
         """Report and save. What that raises waits until Keras has taken the step over: it puts its state in order."""
         try:
             if logs is not None:
-                report(self.step - 1, **logs)
+                reports().add(self.step - 1, logs)  # a metric may have any name, also that of a parameter
             self._block.save(self.step - 1, values)
         except BaseException as exc:
             self._raised = exc

@@ -15,7 +15,8 @@ def keras_checkpoints(model: Any, *, data: DataIterator | None = None, **options
 
     The block gives the model its saved weights; `fit(…, callbacks=[…])` then goes on with the batch after the saved
     one, also in the middle of an epoch. Steps, counted from 0 over all epochs, are reported, and saved when due, at a
-    preemption and at the block's end. As a callback without the block it opens one for that `fit` alone.
+    preemption and at the block's end. As a callback without the block it opens one for that `fit` alone. Several calls
+    of `fit` belong into one block: those that were done before a restart do nothing then.
 
     Of the epoch it was in, `fit` draws the batches that are done once more and leaves them out. So they must come
     again: arrays do, shuffled by Keras, and so does a `PyDataset` whose batches an index decides.

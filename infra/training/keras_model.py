@@ -19,6 +19,13 @@ def check(model: Any) -> None:
             f"keras_checkpoints() saves models that Keras trains on JAX, and Keras runs on {keras.backend.backend()}:"
             " set KERAS_BACKEND=jax before Keras is imported."
         )
+    if not isinstance(model, keras.Model):
+        raise UsageError(f"keras_checkpoints() was given a {type(model).__name__}: give the model that fit trains.")
+    if getattr(model, "optimizer", None) is None:
+        raise UsageError(
+            f"The model {model.name!r} has no optimizer yet, which is saved too: compile the model before"
+            " keras_checkpoints()."
+        )
     if not model.built:
         raise UsageError(
             f"The model {model.name!r} has no weights yet that could be restored: give it a keras.Input, or call"
@@ -42,11 +49,30 @@ def values(model: Any) -> dict[str, list[Any]]:
     return {name: [variable.value for variable in found] for name, found in _variables(model).items()}
 
 
+def shapes(model: Any) -> dict[str, list[tuple[int, ...]]]:
+    """What a checkpoint must have to fit the model."""
+    return {name: [tuple(variable.shape) for variable in found] for name, found in _variables(model).items()}
+
+
+def check_shapes(model: Any, opened: dict[str, list[tuple[int, ...]]]) -> None:
+    """Raise `UsageError` where the model is another one than when the block was opened, as it will be after a restart.
+
+    The optimizer of a model that was compiled anew has no variables before it is built.
+    """
+    if not model.optimizer.built:
+        model.optimizer.build(model.trainable_variables)
+    if shapes(model) != opened:
+        raise UsageError(
+            f"The model {model.name!r} has other variables than when keras_checkpoints() was opened, where a restarted"
+            " program would restore what is saved now: compile it, and say what is trainable, before. A phase that"
+            " trains other parts is a job of its own, with start_from."
+        )
+
+
 def restore(model: Any, block: Checkpoints) -> int:
     """Give the model what was saved; the step to go on with."""
-    optimizer = getattr(model, "optimizer", None)
-    if optimizer is not None and not optimizer.built:
-        optimizer.build(model.trainable_variables)  # now: what is saved has what it remembers too
+    if not model.optimizer.built:
+        model.optimizer.build(model.trainable_variables)  # now: what is saved has what it remembers too
     stored, step = block.restore(values(model))
     for name, variables in _variables(model).items():
         for variable, value in zip(variables, stored[name], strict=True):
@@ -66,7 +92,4 @@ def assign_metrics(model: Any, stored: Sequence[Any]) -> None:
 
 
 def _variables(model: Any) -> dict[str, list[Any]]:
-    optimizer = getattr(model, "optimizer", None)
-    return tree(
-        model.trainable_variables, model.non_trainable_variables, optimizer.variables if optimizer is not None else []
-    )
+    return tree(model.trainable_variables, model.non_trainable_variables, model.optimizer.variables)

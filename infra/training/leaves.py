@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,9 +20,13 @@ def to_disk(state: Any) -> Any:
 
     What each host holds by itself (an array that is not global) is taken to be
     equal on all hosts; the leader's is stored.
+
+    Raises:
+        UsageError: a leaf cannot be stored, or not beside another one.
     """
     import jax
 
+    _check_names(state)
     return jax.tree_util.tree_map_with_path(_to_disk, state)
 
 
@@ -112,14 +117,48 @@ def _to_disk(path: Any, leaf: Any) -> Any:
 
     if _is_key(leaf):
         leaf = jax.random.key_data(leaf)
+    if not isinstance(leaf, jax.Array | np.ndarray | np.generic | bool | int | float):
+        raise _unstorable(path, f"a {type(leaf).__name__}")
+    _check_stored(path, np.dtype(leaf.dtype) if hasattr(leaf, "dtype") else np.asarray(leaf).dtype, np.size(leaf))
     if isinstance(leaf, jax.Array):
         return np.asarray(leaf) if jax.process_count() > 1 and leaf.is_fully_addressable else leaf
-    if isinstance(leaf, np.generic):
-        return np.asarray(leaf)
-    if isinstance(leaf, np.ndarray | bool | int | float):
-        return leaf
-    raise UsageError(
-        f"The state cannot be saved: {jax.tree_util.keystr(path) or 'it'} is a {type(leaf).__name__}."
+    return np.asarray(leaf) if isinstance(leaf, np.generic) else leaf
+
+
+def _check_stored(path: Any, dtype: Any, size: int) -> None:
+    """Now: Orbax would say so while it writes in the background, and not of which leaf."""
+    import tensorstore
+
+    if size == 0:
+        raise _unstorable(path, "an array without elements")
+    try:
+        is_known = tensorstore.dtype(dtype).name == dtype.name  # text of a fixed width would become single letters
+    except ValueError:
+        is_known = False
+    if not is_known:
+        raise _unstorable(path, f"of the type {dtype}, which Orbax does not store")
+
+
+def _check_names(state: Any) -> None:
+    """Orbax stores leaves by their paths with dots between the words: of two that are alike it keeps one."""
+    import jax
+
+    paths = [path for path, _ in jax.tree_util.tree_leaves_with_path(state)]
+    counted = Counter(".".join(path_of(path)) for path in paths)
+    alike = [path for path in paths if counted[".".join(path_of(path))] > 1]
+    if alike:
+        names = " and ".join(jax.tree_util.keystr(path) for path in alike[:2])
+        raise UsageError(
+            f"The state cannot be saved: {names} have one name in a checkpoint, {'.'.join(path_of(alike[0]))!r}."
+            " Leave the dots out of the keys."
+        )
+
+
+def _unstorable(path: Any, what: str) -> UsageError:
+    import jax
+
+    return UsageError(
+        f"The state cannot be saved: {jax.tree_util.keystr(path) or 'it'} is {what}."
         " Keep arrays and numbers in it; text goes into checkpoints(side=…)."
     )
 

@@ -12,6 +12,8 @@ from prefect_tpu.infra.storage import Storage, local_folder, open_on_host, open_
 from prefect_tpu.infra.training import agreement
 from prefect_tpu.infra.training.context import Context
 
+_opened: set[tuple[str, int]] = set()  # (output, attempt): of the blocks that this process has opened
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
@@ -44,6 +46,13 @@ def in_job(here: Context) -> Place:
         )
     if plan.region is not None:
         return _new(open_on_host(plan.output).inside(layout.region_checkpoints(plan.region)))
+    if (plan.output, plan.attempt) in _opened:
+        raise UsageError(
+            f"A second block of checkpoints was opened in job {plan.job!r}: a restart could not tell to which of them a"
+            " step belongs. Keep one block around all that trains, or make the next phase a job of its own, with"
+            " start_from."
+        )
+    _opened.add((plan.output, plan.attempt))
     root = open_on_host(plan.output).inside(layout.CHECKPOINTS)
     if (folder := local_folder(root)) is not None:
         (folder / str(plan.attempt)).mkdir(parents=True, exist_ok=True)

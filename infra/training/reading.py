@@ -24,12 +24,12 @@ def read(where: str, point: RestorePoint, state: Any, only: Only | None, *, with
         with_data: whether positions lie in it.
 
     Raises:
-        UsageError: a leaf does not fit.
+        UsageError: a leaf does not fit, or something else than `prefect_tpu.checkpoints` wrote it.
     """
     import jax
     import orbax.checkpoint as ocp  # type: ignore[import-untyped]
 
-    stored = _stored(where)
+    stored = _stored(where, point)
     given = leaves.named(leaves.to_disk(state))
     is_chosen = fitting.chooser(only)
     wanted = {path: leaf for path, leaf in given.items() if is_chosen(path)}
@@ -51,13 +51,20 @@ def read(where: str, point: RestorePoint, state: Any, only: Only | None, *, with
     return leaves.from_disk(state, values), found[DATA]["hosts"] if with_data else None
 
 
-def _stored(where: str) -> Any:
+def _stored(where: str, point: RestorePoint) -> Any:
     """The tree that was stored, with a description in place of each leaf."""
     import orbax.checkpoint as ocp
     from etils import epath  # type: ignore[import-untyped]
 
-    # Of the handler itself: a checkpointer warns of a file that parts of a checkpoint do not have.
-    return ocp.PyTreeCheckpointHandler().metadata(epath.Path(where) / STATE).tree
+    try:
+        # Of the handler itself: a checkpointer warns of a file that parts of a checkpoint do not have.
+        return ocp.PyTreeCheckpointHandler().metadata(epath.Path(where) / STATE).tree
+    except FileNotFoundError as exc:
+        raise UsageError(
+            f"The checkpoint of step {point.step} (attempt {point.attempt}) was not written by"
+            f" prefect_tpu.checkpoints(): {where} has no {STATE} of Orbax. Read it with what wrote it, or start under"
+            " another name."
+        ) from exc
 
 
 def _check(point: RestorePoint, found: dict[Path, Leaf], wanted: dict[Path, Leaf], *, all_of_it: bool) -> None:

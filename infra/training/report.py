@@ -51,7 +51,7 @@ class Reports:
         self._began = self._written_at = self._event_at = self._added_at = self._paced_at = clock()
 
     def add(self, step: int, metrics: Mapping[str, Any]) -> None:
-        step = _whole(step)
+        step = whole(step, "report()")
         self._recent.append(Report(step, metrics))
         came = now = self._clock()
         if len(self._recent) > STEPS_AHEAD:
@@ -117,7 +117,7 @@ class Reports:
         self._update(metrics=values)
         if event:
             self._event_at = now
-            self._files.event(Event.STEP, step=report.step, **values)
+            self._files.event(Event.STEP, **{**values, "step": report.step})  # whatever a metric is called
 
     def _update(self, **changes: object) -> None:
         after = self._files.after(self._added_at)
@@ -140,12 +140,13 @@ def _is_gone(metrics: Mapping[str, Any]) -> bool:
     return any(v.is_deleted() for v in metrics.values() if hasattr(v, "is_deleted"))
 
 
-def _whole(step: Any) -> int:
+def whole(step: Any, call: str) -> int:
+    """A step as a number. Raises `UsageError`, as of this call, for what is none."""
     try:
         return operator.index(step)
     except TypeError as exc:
         raise UsageError(
-            f"report() was given a {type(step).__name__} as its step: give the whole number of the step that was done."
+            f"{call} was given a {type(step).__name__} as its step: give the whole number of the step that was done."
         ) from exc
 
 

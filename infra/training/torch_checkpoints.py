@@ -53,7 +53,9 @@ def torch_checkpoints(
                 f"torch_checkpoints(more={{{name!r}: …}}) was given a {type(each).__name__}: give what has state_dict()"
                 " and load_state_dict()."
             )
-    state = TorchState(model=model, optimizers=torch_state.optimizers(optimizer), more=kept)
+    optimizers = torch_state.optimizers(optimizer)
+    torch_state.check_optimizers(model, optimizers)
+    state = TorchState(model=model, optimizers=optimizers, more=kept)
     inner = _Saved(
         every=every, steps=steps, best=best, keep=keep, data=HostPosition(data), directory=directory, side=side
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from prefect_tpu.infra.errors import UsageError
 from prefect_tpu.infra.plan import RestorePoint
 from prefect_tpu.infra.training import fitting, torch_on_tpus, torch_peers
 from prefect_tpu.infra.training.fitting import Only
-from prefect_tpu.infra.training.torch_state import TorchState, misfits
+from prefect_tpu.infra.training.torch_state import TorchState, misfits, without_idle
 
 _METADATA = ".metadata"  # PyTorch's own list of what a checkpoint holds
 
@@ -32,7 +32,7 @@ def read(folder: Path, state: TorchState, only: Only | None, point: RestorePoint
             f"The checkpoint of step {point.step} (attempt {point.attempt}) was not written by torch_checkpoints():"
             f" {folder} has no {_METADATA}. Read it with what wrote it, or start under another name."
         )
-    wanted = state.taken() if only is None else state.parts(only)
+    wanted = without_idle(state.taken(), _names(folder)) if only is None else state.parts(only)
     try:
         with alone_is_meant():
             dcp.load(
@@ -45,6 +45,14 @@ def read(folder: Path, state: TorchState, only: Only | None, point: RestorePoint
         raise cause(exc) from None
     if only is None:
         state.put(wanted)
+
+
+def _names(folder: Path) -> Collection[str]:
+    """Of all that lies in a checkpoint."""
+    from torch.distributed.checkpoint import FileSystemReader
+
+    names: Collection[str] = FileSystemReader(folder).read_metadata().state_dict_metadata
+    return names
 
 
 def cause(error: BaseException) -> BaseException:

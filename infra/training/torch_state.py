@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from prefect_tpu.infra.errors import UsageError
-from prefect_tpu.infra.training.fitting import SHOWN, Only
+from prefect_tpu.infra.training import torch_pieces
+from prefect_tpu.infra.training.fitting import SHOWN, Only, names_of
 
 MODEL, OPTIMIZER, MORE = "model", "optimizer", "more"
 
@@ -32,18 +33,24 @@ class TorchState:
         if self.optimizers:
             found[OPTIMIZER] = get_optimizer_state_dict(self.model, self.optimizers)
         if self.more:
-            found[MORE] = {name: each.state_dict() for name, each in self.more.items()}
+            found[MORE] = {name: torch_pieces.taken(each.state_dict()) for name, each in self.more.items()}
         return found
 
     def put(self, found: Mapping[str, Any]) -> None:
         """Give the objects what was saved."""
-        from torch.distributed.checkpoint.state_dict import set_model_state_dict, set_optimizer_state_dict
+        from torch.distributed.checkpoint.state_dict import (
+            StateDictOptions,
+            set_model_state_dict,
+            set_optimizer_state_dict,
+        )
 
         set_model_state_dict(self.model, found[MODEL])
         if self.optimizers:
-            set_optimizer_state_dict(self.model, self.optimizers, found[OPTIMIZER])
+            # What must be there has been compared; a parameter that no step has used has no state.
+            lax = StateDictOptions(strict=False)
+            set_optimizer_state_dict(self.model, self.optimizers, found[OPTIMIZER], options=lax)
         for name, each in self.more.items():
-            each.load_state_dict(found[MORE][name])
+            each.load_state_dict(torch_pieces.given_back(found[MORE][name]))
 
     def parts(self, only: Only) -> dict[str, Any]:
         """Some tensors of the model, as they lie: whoever writes into them changes the model.
@@ -61,13 +68,39 @@ def optimizers(given: Any) -> tuple[Any, ...]:
     return tuple(getattr(each, "optimizer", each) for each in every)
 
 
+def check_optimizers(model: Any, given: tuple[Any, ...]) -> None:
+    """Raise `UsageError` where an optimizer trains what is not of the model: nothing of it could be saved by name."""
+    own = {id(parameter) for parameter in model.parameters()} if given else set()
+    for each in given:
+        strange = sum(id(one) not in own for group in each.param_groups for one in group["params"])
+        if strange:
+            raise UsageError(
+                f"torch_checkpoints() was given a {type(each).__name__} that trains {strange} tensors which are not"
+                " of the model: give the model that it was made for, also as it was wrapped since."
+            )
+
+
+def without_idle(wanted: Mapping[str, Any], stored: Collection[str]) -> dict[str, Any]:
+    """What is wanted but for the optimizer's state of parameters that had none when it was saved.
+
+    An optimizer remembers nothing of a parameter that has had no gradient yet; here each has a state, to be filled.
+
+    stored: the names that a checkpoint has. Where it has no such state at all, another kind of optimizer wrote it.
+    """
+    state = wanted.get(OPTIMIZER, {}).get("state", {})
+    used = {
+        name: each for name, each in state.items() if any(f"{OPTIMIZER}.state.{name}.{key}" in stored for key in each)
+    }
+    return {**wanted, OPTIMIZER: {**wanted[OPTIMIZER], "state": used}} if used else dict(wanted)
+
+
 def chosen(every: Mapping[str, Any], only: Only) -> dict[str, Any]:
     """What has a name of `only` or lies below it, or what it says yes to; names are PyTorch's, with dots."""
     if callable(only):
         found = {name: value for name, value in every.items() if only(name)}
         idle = [] if found else [repr(only)]
     else:
-        names = [only] if isinstance(only, str) else list(only)
+        names = names_of(only)
         found = {name: value for name, value in every.items() if any(_is_below(name, above) for above in names)}
         idle = [repr(above) for above in names if not any(_is_below(name, above) for name in every)]
     if idle or not found:

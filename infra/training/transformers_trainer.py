@@ -12,7 +12,7 @@ from prefect_tpu.infra.storage import Storage
 from prefect_tpu.infra.training import agreement
 from prefect_tpu.infra.training.checkpoints import Unsaved
 from prefect_tpu.infra.training.over_torch import OverTorch
-from prefect_tpu.infra.training.report import report
+from prefect_tpu.infra.training.report import reports
 from prefect_tpu.infra.training.store import Keeper
 from prefect_tpu.infra.training.trainer_store import TrainerStore
 
@@ -86,6 +86,7 @@ class TrainerBlock:
         return folder if step else None
 
     def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, tb: TracebackType | None) -> None:
+        self._callback.give_back(self._trainer.args)  # a save that failed has not
         self._trainer.remove_callback(self._callback)
         self._inner.__exit__(kind, exc, tb)
 
@@ -137,7 +138,7 @@ def _callback(inner: _OfTrainer) -> Any:
             self.give_back(args)
 
         def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-            report(state.global_step, **self.metrics)
+            reports().add(state.global_step, self.metrics)
             if inner.wants(state.global_step) or state.global_step >= state.max_steps:
                 control.should_save = True
             self.on_epoch_end(args, state, control)

@@ -67,6 +67,18 @@ def test_checkpoints_lie_in_a_bucket(case: str, slice_: ForkedSlice, bucket: str
     assert again[0]["start"] != first[0]["start"]
 
 
+def test_whatever_a_program_holds_goes_on_as_it_was(slice_: ForkedSlice) -> None:
+    """A part without slopes, keys that are numbers, pairs, and dicts that grow."""
+    (found,) = slice_.start_outside("odd_ones", directory=str(slice_.folder / "odd")).values()
+    for name, (whole, went_on) in found.items():
+        assert went_on == whole, name
+
+
+def test_an_optimizer_of_another_model_is_refused(slice_: ForkedSlice) -> None:
+    (outcome,) = slice_.start_outside("strange_optimizer").outcomes()
+    assert outcome["error"] == "UsageError" and "4 tensors which are not of the model" in outcome["message"]
+
+
 def test_outside_a_job_torch_s_own_words_count(slice_: ForkedSlice) -> None:
     (alone,) = slice_.start_outside("as_launched").values()
     assert (alone["rank"], alone["sum"], alone["backend"]) == (0, 1, "gloo")

@@ -159,6 +159,78 @@ def started_from(width: int = 8, part: str | None = None) -> dict[str, Any]:
     }
 
 
+class Idle(nn.Module):
+    """Has a part that no step uses."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.used, self.unused = nn.Linear(FEATURES, 1), nn.Linear(FEATURES, 1)
+
+    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        used: torch.Tensor = self.used(rows)
+        return used
+
+
+class Notes:
+    """Has in its state whatever a dict may hold, and more with each step."""
+
+    def __init__(self) -> None:
+        self.state: dict[str, Any] = {"by step": {}, "pair": (torch.zeros(1), 0), "shadow": {"w": torch.zeros(2)}}
+
+    def step(self) -> None:
+        done = len(self.state["by step"])
+        self.state["by step"][done] = 0.5 * done
+        self.state["pair"] = (self.state["pair"][0] + 1, done)
+        self.state["shadow"]["w"] += done
+
+    def state_dict(self) -> dict[str, Any]:
+        return self.state
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.state = state
+
+
+def odd_ones(directory: str) -> dict[str, Any]:
+    """Each program interrupted after three steps of five, beside the one that was not."""
+    tpu.join("torch")
+    ways: dict[str, Any] = {
+        "idle": lambda net: (torch.optim.Adam(net.parameters(), lr=0.05), {}),
+        "milestones": lambda net: _with(net, lambda each: torch.optim.lr_scheduler.MultiStepLR(each, [1, 3], 0.1)),
+        "notes": lambda net: _with(net, lambda _: Notes()),
+    }
+    return {name: [_steps(way, None, 5), _steps(way, f"{directory}/{name}", 3, 5)] for name, way in ways.items()}
+
+
+def _with(net: nn.Module, more: Any) -> tuple[Any, dict[str, Any]]:
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.05)
+    return optimizer, {"more": more(optimizer)}
+
+
+def _steps(way: Any, directory: str | None, *ends: int) -> Any:
+    """What the last of some programs, which follow on each other, has come to."""
+    for end in ends:
+        torch.manual_seed(3)
+        net = Idle()
+        optimizer, more = way(net)
+        with tpu.torch_checkpoints(net, optimizer, more=more, directory=directory or "none") as checkpoints:
+            start = checkpoints.restore() if directory else 0
+            for step in range(start, end):
+                optimizer.zero_grad()
+                net(torch.full((1, FEATURES), 1.0 + step)).sum().backward()
+                optimizer.step()
+                for each in more.values():
+                    each.step()
+                if directory:
+                    checkpoints.save(step)
+    kept = {name: str(each.state_dict()) for name, each in more.items()}
+    return [digest(net), len(optimizer.state), kept]
+
+
+def strange_optimizer() -> None:
+    tpu.join("torch")
+    tpu.torch_checkpoints(network(), torch.optim.SGD(network().parameters(), lr=0.1))
+
+
 def as_launched() -> dict[str, Any]:
     """Outside a job, as torchrun or Kubeflow starts it; a second join is the first one."""
     tpu.join("torch")

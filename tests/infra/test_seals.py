@@ -49,7 +49,17 @@ def test_unsealed_torn_and_shortened_checkpoints_do_not_count(root: Path) -> Non
     assert [seals.is_whole(LocalStorage(root), point) for point in (torn, short, whole)] == [False, False, True]
 
 
-@pytest.mark.parametrize("raw", [b"", b"{}", b'{"version":1}', b'{"version":1,"files":{}}', b'{"version":1,"files":7}'])
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"",
+        b"{}",
+        b'{"version":1}',
+        b'{"version":1,"files":{}}',
+        b'{"version":1,"files":7}',
+        b'{"version":1,"files":{"state/array":5},"crc32":{"state/array":"cbf53a1c"}}',
+    ],
+)
 def test_a_seal_that_is_damaged_or_lists_nothing_seals_nothing(root: Path, raw: bytes) -> None:
     older, newer = written(root, 1, 10), written(root, 1, 20)
     seals.seal(LocalStorage(root), older)

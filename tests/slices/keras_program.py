@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from functools import partial
 from pathlib import Path
 
 os.environ["KERAS_BACKEND"] = "jax"
@@ -90,6 +91,17 @@ def as_a_callback(directory, callbacks):
     return model, fitted.history
 
 
+def in_two_fits(directory, callbacks):
+    """The first one is not done again where the second one was interrupted."""
+    model, (x, y) = new_model(), table()
+    with tpu.keras_checkpoints(model, directory=directory) as saving:
+        fit = partial(model.fit, x, y, batch_size=BATCH, callbacks=[saving, *callbacks], verbose=0)
+        fit(epochs=2)
+        np.random.normal()  # what a program draws in between
+        fitted = fit(epochs=EPOCHS)
+    return model, fitted.history
+
+
 def without_end(directory, callbacks):
     keras.distribution.set_distribution(keras.distribution.DataParallel(auto_shard_dataset=False))
     model, data = new_model(), Endless()
@@ -132,7 +144,21 @@ def refusals():
     wider = keras.Sequential([keras.Input((5,)), keras.layers.Dropout(0.2), keras.layers.Dense(1)])
     wider.compile("adam", "mse")
     said["wider"] = said_by(lambda: tpu.keras_checkpoints(wider, directory="refusals").__enter__())
+    said["no model"] = said_by(lambda: tpu.keras_checkpoints(x))
+    bare = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+    said["no optimizer"] = said_by(lambda: tpu.keras_checkpoints(bare))
+    with tpu.keras_checkpoints(compiled(bare), directory="tuned") as saving:
+        bare.layers[0].trainable = False
+        bare.compile("sgd", "mse")
+        said["others"] = said_by(lambda: bare.fit(x, y, callbacks=[saving], verbose=0))
     return said
+
+
+def compiled(model):
+    """One of its metrics is called as a parameter of ours is."""
+    model.compile("adam", "mse", metrics=[keras.metrics.MeanAbsoluteError(name="step")])
+    model.fit(*table(), callbacks=[tpu.keras_checkpoints(model, directory="compiled")], verbose=0)
+    return model
 
 
 def said_by(call):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 import sys
 from collections import namedtuple
 from pathlib import Path
@@ -129,12 +130,36 @@ def parts(directory):
                 checkpoints.restore(given[0], only=given[1])
             except tpu.UsageError as exc:
                 refused[name] = str(exc)
-    try:
-        with tpu.checkpoints(every=1e-6, directory=directory) as checkpoints:
-            checkpoints.save(6, {"text": "in the state"})
-    except tpu.UsageError as exc:
-        refused["text"] = str(exc)
+    (foreign := Path(f"{directory}-foreign")).mkdir()
+    shutil.copytree(f"{directory}/1", foreign / "1")
+    (foreign / "1" / "5" / "state").rename(foreign / "1" / "5" / "model")
+    seal = json.loads((foreign / "1" / "5.sealed.json").read_text())
+    seal["files"] = {name.replace("state/", "model/"): size for name, size in seal["files"].items()}
+    (foreign / "1" / "5.sealed.json").write_text(json.dumps({**seal, "crc32": {}}))
+    gone = state(1.0)
+    gone["params"]["encoder"].delete()
+    closed = tpu.checkpoints(directory=directory)
+    for name, call in {
+        "text": lambda block: block.save(6, {"text": "in the state"}),
+        "donated": lambda block: block.save(6, gone),
+        "step": lambda block: block.save("6", state(1.0)),
+        "negative": lambda block: block.save(-1, state(1.0)),
+        "foreign": lambda block: block.restore(state(0.0)),
+        "outside": lambda block: closed.save(6, state(1.0)),
+        "not begun": lambda block: closed.restore(state(1.0)),
+    }.items():
+        try:
+            with tpu.checkpoints(every=1e-6, directory=foreign if name == "foreign" else directory) as checkpoints:
+                call(checkpoints)
+        except tpu.UsageError as exc:
+            refused[name] = str(exc)
     return {"found": found, "refused": refused}
+
+
+def in_two_blocks():
+    for _ in range(2):
+        with tpu.checkpoints() as checkpoints:
+            checkpoints.save(0, state(1.0))
 
 
 def tune(fail_at=None):

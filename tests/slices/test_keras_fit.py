@@ -17,6 +17,7 @@ sys.path.append(str(Path(__file__).parent))  # tests are no package; the hosts a
 from bare_hosts import Slice  # noqa: E402
 
 EPOCHS, AN_EPOCH = 3, 4
+BEFORE = {"in_two_fits": 8}  # steps of a fit whose history is not looked at
 
 
 @pytest.fixture
@@ -33,13 +34,15 @@ def alone(tmp_path: Path) -> Iterator[Slice]:
         ("in_a_block", {0: 0, 5: 5, 7: 7, 11: 11}),  # the first, within an epoch, the last of one, the last of all
         ("as_a_callback", {2: 5}),  # the third step of two batches each
         ("without_end", {0: 0, 6: 6}),
+        ("in_two_fits", {2: 2, 7: 7, 9: 9}),  # the end of the first fit, and within each of them
     ],
 )
 def test_it_goes_on_with_the_same_weights_and_the_same_history(alone: Slice, way: str, steps: dict[int, int]) -> None:
     (value,) = alone.start_outside("interrupted", way=way, steps=list(steps)).values()
     assert value["epochs"] == EPOCHS
     for step in steps.values():
-        assert value[str(step)] == [value["whole"], True, EPOCHS - step // AN_EPOCH], step
+        done = max(0, step - BEFORE.get(way, 0)) // AN_EPOCH
+        assert value[str(step)] == [value["whole"], True, EPOCHS - done], step
 
 
 def test_what_cannot_be_saved_is_refused(alone: Slice) -> None:
@@ -47,6 +50,9 @@ def test_what_cannot_be_saved_is_refused(alone: Slice) -> None:
     assert "has no weights yet" in said["unbuilt"]
     assert "another model than the one that fit trains" in said["other"]
     assert "does not fit the state" in said["wider"]
+    assert "was given a ndarray: give the model that fit trains" in said["no model"]
+    assert "has no optimizer yet" in said["no optimizer"]
+    assert "has other variables than when keras_checkpoints() was opened" in said["others"]
 
 
 def test_another_backend_than_jax_is_refused() -> None:

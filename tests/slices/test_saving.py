@@ -100,8 +100,21 @@ def test_a_checkpoint_is_read_in_parts_and_types_or_refused_leaf_by_leaf(saving:
         "kind": "params/encoder: the checkpoint has float32[4,2], which does not become int32[4,2]",
         "nothing": "only='parms' names no leaf of the state. It has ",
         "text": "['text'] is a str. Keep arrays and numbers in it; text goes into checkpoints(side=…).",
+        "donated": "Step 6 cannot be saved: its state was donated to a later computation.",
+        "step": "save() was given a str as its step",
+        "negative": "save() was given step -1: steps start at 0 and grow.",
+        "foreign": "was not written by prefect_tpu.checkpoints()",
+        "outside": "save() was called outside of its block",
+        "not begun": "restore() was called outside of its block",
     }.items():
         assert said in refused[case], case
+
+
+def test_a_second_block_in_a_job_is_refused(saving: Slice) -> None:
+    """It would write over the steps of the first one, or a restart would give it the state of the first one."""
+    (outcome,) = saving.start(saving.plan(1, 1), "in_two_blocks").outcomes()
+    assert outcome["error"] == "UsageError" and "A second block of checkpoints was opened in job" in outcome["message"]
+    assert saving.seals(1) == [0]
 
 
 def test_another_job_s_encoder_is_trained_on_and_a_failure_loses_nothing(saving: Slice) -> None:

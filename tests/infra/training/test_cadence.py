@@ -118,6 +118,8 @@ def test_what_stays_as_it_is_asked_for(asked: dict[str, Any], expected: Rule | N
         ({"steps": 2.5}, "steps=2.5"),
         ({"every": 0}, "every=0"),
         ({"every": float("nan")}, "every=nan"),
+        ({"every": "10m"}, "every='10m'"),
+        ({"best": (3, "min", 1)}, "give the name of a metric"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(asked: dict[str, Any], said: str) -> None:

@@ -66,6 +66,22 @@ def test_a_type_that_rounds_is_told(have: Any, want: Any, loses: bool) -> None:
     assert losses(found, wanted) == ([f"w: {np.dtype(have)} becomes {np.dtype(want)}"] if loses else [])
 
 
+@pytest.mark.parametrize(("have", "want"), [("float8_e8m0fnu", "float32"), ("bfloat16", "float8_e8m0fnu")])
+def test_a_scale_becomes_no_other_type_nor_another_type_a_scale(have: str, want: str) -> None:
+    """TensorStore would make 2**64 of 1."""
+    found, wanted = ({("w",): leaf(getattr(ml_dtypes, name, name), 3)} for name in (have, want))
+    assert misfits(found, wanted, all_of_it=True) == [
+        f"w: the checkpoint has {have}[3], which does not become {want}[3]"
+    ]
+    assert misfits(found, found, all_of_it=True) == []
+
+
+@pytest.mark.parametrize("only", [3, ["params", 3], [None]])
+def test_what_is_no_name_is_refused(only: Any) -> None:
+    with pytest.raises(UsageError, match="give the name of a leaf, a list of names, or a function of a name"):
+        chooser(only)
+
+
 @pytest.mark.parametrize(
     ("only", "expected"),
     [
