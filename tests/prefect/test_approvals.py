@@ -13,7 +13,7 @@ from retrainings import Retrainings
 from prefect_tpu.infra.models.beginning import close
 from prefect_tpu.infra.models.records import Became
 
-pytestmark = [pytest.mark.prefect, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.prefect, pytest.mark.long, pytest.mark.timeout(400)]
 
 HOURS = 0.03  # within which somebody answers; a run that asks once more than it should fails after it
 
@@ -60,7 +60,6 @@ def test_a_person_is_asked_before_a_slice_is(server: Server, model: Retrainings)
     assert run.result()["name"] == "Promoted" and model.champion() == 2
 
 
-@pytest.mark.long
 def test_an_answer_is_not_lost_with_the_run_that_was_told(server: Server, model: Retrainings) -> None:
     run = model.start(approval_hours=HOURS)
     _asking(server, model)
@@ -71,7 +70,6 @@ def test_an_answer_is_not_lost_with_the_run_that_was_told(server: Server, model:
     assert model.run(approval_hours=HOURS)["name"] == "Promoted"
 
 
-@pytest.mark.long
 def test_a_run_that_finds_another_one_asking_waits_for_its_answer(server: Server, model: Retrainings) -> None:
     asking = model.start(approval_hours=HOURS)
     _asking(server, model)
@@ -84,7 +82,6 @@ def test_a_run_that_finds_another_one_asking_waits_for_its_answer(server: Server
     assert waiting.result()["name"] == "Promoted" and model.starts(1) == 1
 
 
-@pytest.mark.long
 def test_two_runs_that_go_on_after_one_answer_train_once(server: Server, model: Retrainings) -> None:
     runs = [model.start(approval_hours=HOURS)]
     _asking(server, model)
@@ -95,7 +92,6 @@ def test_two_runs_that_go_on_after_one_answer_train_once(server: Server, model: 
     assert model.starts(1) == 1 and len(model.registry.history()) == 1
 
 
-@pytest.mark.long
 def test_a_candidate_that_has_ended_while_somebody_was_asked_is_not_trained(server: Server, model: Retrainings) -> None:
     run = model.start(approval_hours=HOURS)
     _asking(server, model)
@@ -106,7 +102,6 @@ def test_a_candidate_that_has_ended_while_somebody_was_asked_is_not_trained(serv
     assert run.result()["name"] == "Promoted" and model.champion() == 2 and not model.starts(1)
 
 
-@pytest.mark.long
 def test_what_is_trained_already_is_judged_without_a_question(server: Server, model: Retrainings) -> None:
     assert "measured no 'accuracy'" in model.run(metric="accuracy")["message"]
     assert model.run(approval_hours=HOURS)["name"] == "Promoted"

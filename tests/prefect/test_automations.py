@@ -204,6 +204,7 @@ def test_what_has_finished_is_evaluated_once(server: Server, place: Place, preem
     assert run["state"]["type"] == "SCHEDULED"
 
 
+@pytest.mark.long
 def test_a_run_that_stalls_is_cancelled(
     server: Server, orchestrators: Orchestrators, new_job: Callable[[str], Job], installed: str
 ) -> None:

@@ -17,7 +17,7 @@ from prefect_tpu.infra import layout
 from prefect_tpu.infra.launcher.permits import Chips, Permit, read_permit
 from prefect_tpu.infra.storage import LocalStorage
 
-pytestmark = [pytest.mark.prefect, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.prefect, pytest.mark.long, pytest.mark.timeout(600)]
 
 STEPS, HOLD_AT = 20, 5
 PARAMS = {"steps": STEPS, "seconds": 0.02, "hold_at": HOLD_AT}
@@ -33,7 +33,6 @@ def permit_of(job: Job) -> Permit | None:
     return read_permit(LocalStorage(job.output))
 
 
-@pytest.mark.long
 def test_jobs_have_no_more_at_once_than_there_are(
     server: Server, orchestrators: Orchestrators, new_job: Callable[[str], Job]
 ) -> None:
@@ -56,7 +55,6 @@ def test_jobs_have_no_more_at_once_than_there_are(
     assert server.log(run, "waiting: concurrency limit 'chips-v6e' has 0 of its 4 chips free, and 2 are needed")
 
 
-@pytest.mark.long
 def test_a_killed_driver_has_taken_them_once(
     server: Server, orchestrators: Orchestrators, new_job: Callable[[str], Job]
 ) -> None:
@@ -103,7 +101,6 @@ def pool(server: Server, tmp_path: Path) -> Iterator[SliceWorkerPool]:
         yield pool
 
 
-@pytest.mark.long
 def test_a_run_of_a_pool_waits_by_name(server: Server, pool: SliceWorkerPool) -> None:
     with limited(server, "v5p", 4) as limit:
         runs = [pool.run(accelerator="v5p-8") for _ in range(2)]

@@ -15,7 +15,7 @@ from slice_worker_pool import SliceWorkerPool, slice_worker_pool
 from prefect_tpu.infra import layout
 from prefect_tpu.infra.models.registry import Registry
 
-pytestmark = [pytest.mark.prefect, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.prefect, pytest.mark.long, pytest.mark.timeout(400)]
 
 ROOT = Path(__file__).parents[2]
 COUNTER = "tests/programs/counter.py:main"  # counts from where it was deployed
@@ -67,7 +67,6 @@ def test_cancelled_and_its_slice_is_gone(server: Server, pool: SliceWorkerPool, 
     wait_for(lambda: not pool.processes_of(job) and not pool.processes(run), "the end of all hosts")
 
 
-@pytest.mark.long
 def test_a_driver_that_is_lost_is_followed_by_another_that_goes_on(
     server: Server, pool: SliceWorkerPool, deployed: str
 ) -> None:
@@ -81,7 +80,6 @@ def test_a_driver_that_is_lost_is_followed_by_another_that_goes_on(
     assert not pool.processes_of(job)
 
 
-@pytest.mark.long
 def test_a_model_is_retrained_by_its_deployment(server: Server, pool: SliceWorkerPool, deployed: str) -> None:
     for name in ("numbers", "held-out"):
         (pool.folder / name).write_text("8.0")
@@ -96,7 +94,6 @@ def test_a_model_is_retrained_by_its_deployment(server: Server, pool: SliceWorke
     assert champion is not None and champion.number == 1
 
 
-@pytest.mark.long
 def test_a_sweep_is_tried_by_its_deployment(server: Server, pool: SliceWorkerPool, deployed: str) -> None:
     run = start(
         server, "sweep/digits", name="tried", program="tests/programs/trier.py:main", data={}, metric="loss",
@@ -107,7 +104,6 @@ def test_a_sweep_is_tried_by_its_deployment(server: Server, pool: SliceWorkerPoo
         assert (pool.folder / "jobs" / trial / layout.RESULT).exists()
 
 
-@pytest.mark.long
 def test_a_sweep_that_could_never_run_takes_no_name(server: Server, pool: SliceWorkerPool, deployed: str) -> None:
     asked = {
         "name": "mistaken", "program": "tests/programs/trier.py:main", "space": {"x": [3.0, 4.0]}, "metric": "loss",

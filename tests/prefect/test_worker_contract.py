@@ -109,7 +109,9 @@ class Pool:
             return asyncio.run(ask())
 
 
-@pytest.fixture(params=[ProcessWorker, TpuSliceWorker], ids=["stock", "ours"])
+@pytest.fixture(
+    params=[pytest.param(ProcessWorker, marks=pytest.mark.long, id="stock"), pytest.param(TpuSliceWorker, id="ours")]
+)
 def pool(request: pytest.FixtureRequest, server: Server, tmp_path: Path) -> Pool:
     return Pool(server=server, folder=tmp_path, kind=request.param, name=f"contract-{uuid4().hex[:8]}")
 

@@ -15,7 +15,7 @@ from prefect_tpu.infra.places import data_folder
 
 pytestmark = [pytest.mark.slices, pytest.mark.timeout(150)]
 
-SEED, MOMENTS = 20, 10
+SEED, MOMENTS = 20, 6
 AT_ONCE = 3
 PARAMS = {"steps": 12, "seconds": 0.04}
 
