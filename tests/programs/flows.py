@@ -199,7 +199,7 @@ def guarded(word: str) -> dict[str, int]:
 
 
 def guards() -> None:
-    """Regions under guard: one where all is well, one where a host does not come to a barrier, one that skips a step."""
+    """Regions under guard: all is well in one; a host comes to no barrier in the next, and leaves a step out in another."""
     found: dict[str, Any] = {"alike": tpu.every_host(guarded, gather=True)("alike")}
     found["misses"] = said(tpu.every_host(guarded), "misses")
     found["differs"] = said(tpu.every_host(guarded), "differs")
