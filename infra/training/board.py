@@ -1,7 +1,8 @@
-"""Where do hosts leave word for each other while none of them may wait? In JAX's coordination service.
+"""Where do hosts leave word for each other while none of them may wait? Where JAX, or PyTorch, met.
 
-It has been open since the hosts met, asks for no further port or key, and answers a thread while the program waits in
-a collective. JAX says nothing of it in public, so its names are used here alone, as JAX 0.10 and 0.12 have them.
+JAX's coordination service has been open since the hosts met, asks for no further port or key, and answers a thread
+while the program waits in a collective. JAX says nothing of it in public, so its names are used here alone, as JAX 0.10
+and 0.12 have them. PyTorch's store is like it.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import time
 from typing import Any, Protocol
 
 from prefect_tpu.infra.errors import UsageError
+from prefect_tpu.infra.training import torch_board
 from prefect_tpu.infra.training.context import context
 
 _ROOT = "prefect_tpu"
@@ -86,22 +88,26 @@ def board(caller: str) -> Board | None:
     """The board of this program; None where it runs on one host alone.
 
     Raises:
-        UsageError: there are other hosts, and JAX has not met them.
+        UsageError: there are other hosts, and nobody has met them.
     """
     here = context()
-    if not _is_open() and here is not None and here.plan.hosts > 1:
+    if here is not None and here.is_flow:
         raise UsageError(
-            f"prefect_tpu.{caller} speaks with the other {here.plan.hosts - 1} hosts through JAX, which has not met"
-            " them: call prefect_tpu.join() first. In a program of PyTorch alone use torch.distributed"
-            " (monitored_barrier, TORCH_DISTRIBUTED_DEBUG=DETAIL)."
+            f"prefect_tpu.{caller} was called in the flow itself, which is none of the {here.plan.hosts} hosts: call it"
+            " in a function that prefect_tpu.every_host(function)(...) runs on each of them."
+        )
+    if here is not None and here.plan.hosts > 1 and not (_is_open() or torch_board.is_open()):
+        raise UsageError(
+            f"prefect_tpu.{caller} speaks with the other {here.plan.hosts - 1} hosts through what they met over, and"
+            " they have not met: call prefect_tpu.join() first, or join('torch') in a program of PyTorch."
         )
     return open_board()
 
 
 def open_board() -> Board | None:
-    """The same, and None also where JAX has not met the other hosts."""
+    """The same, and None also where neither JAX nor PyTorch has met the other hosts."""
     if not _is_open():
-        return None
+        return torch_board.opened() if torch_board.is_open() else None
     from jax._src import distributed
 
     state = distributed.global_state

@@ -96,6 +96,6 @@ def _way(data: DataIterator) -> tuple[str, str]:
         if all(callable(getattr(data, name, None)) for name in way):
             return way
     raise UsageError(
-        f"A {type(data).__name__} has no position that could be saved: give data=… what has get_state() and set_state(),"
-        " such as prefect_tpu.batches or iter() of Grain's data, or state_dict() and load_state_dict()."
+        f"A {type(data).__name__} has no position that could be saved: give data=… what has get_state() and set_state()"
+        ", such as prefect_tpu.batches or iter() of Grain's data, or state_dict() and load_state_dict()."
     )

@@ -199,3 +199,29 @@ def as_launched() -> dict[str, Any]:
 def alone_before_join() -> None:
     with tpu.torch_checkpoints(network()):
         raise AssertionError("it has not met the others")
+
+
+def guarded(word: str, steps: int = 6) -> dict[str, Any]:
+    """Steps that all hosts make together, but for what `word` says that host 1 does otherwise in the fourth one."""
+    tpu.join("torch")
+    is_odd = tpu.info().host == 1
+    weights = torch.nn.Parameter(torch.ones(3))
+    for step in range(steps):
+        if (word, is_odd, step) == ("skips", True, 3):
+            continue  # the others wait for this host in their last step
+        if (word, is_odd, step) == ("differs", True, 3):
+            weights.data *= 2
+        tpu.agree(step, weights=weights, large=torch.zeros(2000), batch=32)
+        total = weights.detach().clone()
+        torch.distributed.all_reduce(total)
+        weights.data += 0.1 * total
+        tpu.report(step, loss=total.sum())
+    if word == "differs" or (word, is_odd) == ("misses", True):
+        time.sleep(4 if word == "misses" else 60)  # which is more than the others wait, or need to find out
+        return {}
+    try:
+        tpu.barrier("trained", timeout=1 if word == "misses" else 60)
+    except tpu.HostsMissing as exc:
+        return {"missing": list(exc.hosts), "message": str(exc)}
+    tpu.leader_print("printed once")
+    return {"weights": weights.tolist()}

@@ -199,11 +199,12 @@ def guarded(word: str) -> dict[str, int]:
 
 
 def guards() -> None:
-    """Regions under guard: all is well in one; a host comes to no barrier in the next, and leaves a step out in another."""
+    """Regions under guard: all is well; a host comes to no barrier; one leaves a step out; and all is well again."""
     found: dict[str, Any] = {"alike": tpu.every_host(guarded, gather=True)("alike")}
     found["misses"] = said(tpu.every_host(guarded), "misses")
     found["differs"] = said(tpu.every_host(guarded), "differs")
     found["after"] = tpu.every_host(guarded)("again")
+    found["in the flow"] = said(tpu.barrier, "trained")
     keep(found)
 
 

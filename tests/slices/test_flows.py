@@ -205,6 +205,7 @@ def test_regions_are_guarded_and_recorded_as_programs_are(machine: Any) -> None:
     assert kind == "RegionFailed"
     said = "Region 'guarded' failed: host 1 raised HostsDiffer: Host 1 came to step 3 at call 3 of agree(),"
     assert message.startswith(said)
+    assert found["in the flow"][1].startswith("prefect_tpu.barrier() was called in the flow itself")
     logs = [flow.text(layout.log(1, host)) for host in (0, 1)]
     shown = "shown: float32[4] over 2 devices as ('rows',) = [0. 0. 1. 1.]"
     assert [log.count(line) for log in logs for line in ("printed once alike", shown)] == [1, 2, 0, 0]

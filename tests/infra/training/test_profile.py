@@ -36,13 +36,22 @@ def test_the_job_asks(inside_job: Callable[..., Any], monkeypatch: pytest.Monkey
     assert recorder(nobody) is not None
 
 
-def test_a_program_without_jax_is_told_of_torch_s_own(tmp_path: Path) -> None:
-    """And goes on."""
-    code = "import prefect_tpu\nfor step in range(4): prefect_tpu.report(step)\nprint('trained')"
+@pytest.mark.parametrize(
+    ("module", "why"),
+    [
+        ("neither", "it is JAX or PyTorch that records, and this program uses neither"),
+        ("torch_xla", "it is torch_xla that computes: use torch_xla.debug.profiler"),
+    ],
+)
+def test_a_program_that_nobody_can_record_is_told_and_goes_on(module: str, why: str, tmp_path: Path) -> None:
+    package = tmp_path / "packages" / f"{module}.py"  # as much of it as is asked: that it is imported
+    package.parent.mkdir()
+    package.touch()
+    code = f"import sys; sys.path.append('packages'); import prefect_tpu, {module}\n"
+    code += "for step in range(4): prefect_tpu.report(step)\nprint('trained')"
     environment = {"PREFECT_TPU_PROFILE": "skip=1,steps=1"}
     done = subprocess.run(
         [sys.executable, "-P", "-c", code], env=environment, cwd=tmp_path, capture_output=True, text=True, check=True
     )
-    assert done.stdout == "trained\n" and list(tmp_path.iterdir()) == []
-    assert done.stderr.startswith("prefect-tpu: no profile is recorded on this host: it is JAX that records")
-    assert done.stderr.endswith("PyTorch has torch.profiler\n")
+    assert done.stdout == "trained\n" and list(tmp_path.iterdir()) == [package.parent]
+    assert done.stderr == f"prefect-tpu: no profile is recorded on this host: {why}\n"
