@@ -7,7 +7,7 @@ from collections import Counter
 
 from prefect_tpu.infra.errors import HostsMissing, UsageError
 from prefect_tpu.infra.training import trail
-from prefect_tpu.infra.training.board import Board, board
+from prefect_tpu.infra.training.board import Board, board, hear
 
 TIMEOUT = 300.0
 SHORTEST, LONGEST = 0.005, 0.25  # seconds between two looks of the leader
@@ -38,6 +38,8 @@ def barrier(name: str, timeout: float = TIMEOUT) -> None:
     folder = f"barrier/{name}/{_passed[name]}"
     told.put(f"{folder}/{told.host}", "")
     missing = _gathered(told, folder, timeout) if told.host == 0 else _heard(told, folder, timeout)
+    if told.ends_with_leader:
+        hear(told, folder)  # the barrier may be the last that the leader does
     if missing:
         raise HostsMissing(name, timeout, missing, _where(told, missing))
 

@@ -20,10 +20,14 @@ HEARD_WITHIN = 1.5  # seconds that the leader waits for the others at its end: t
 
 
 class Board(Protocol):
-    """What hosts need of it; `host` and `hosts` say whose it is."""
+    """What hosts need of it; `host` and `hosts` say whose it is.
+
+    ends_with_leader: whether it goes at once when the leader's program returns, and not when all have.
+    """
 
     host: int
     hosts: int
+    ends_with_leader: bool
 
     def put(self, name: str, text: str) -> None:
         """Leave or replace a word."""
@@ -44,6 +48,8 @@ class Board(Protocol):
 
 class JaxBoard:
     """See `Board`."""
+
+    ends_with_leader = False  # JAX waits for the others at the end
 
     def __init__(self, client: Any, host: int, hosts: int) -> None:
         self._client, self.host, self.hosts = client, host, hosts
@@ -79,9 +85,10 @@ def hear(told: Board, word: str, within: float = HEARD_WITHIN) -> None:
         within: seconds that the leader waits for the others.
     """
     told.put(f"{word}-heard/{told.host}", "")
-    until = time.monotonic() + within
+    until, pause = time.monotonic() + within, HEARD_WITHIN / 500
     while told.host == 0 and time.monotonic() < until and len(told.below(f"{word}-heard")) < told.hosts:
-        time.sleep(HEARD_WITHIN / 50)
+        time.sleep(pause)
+        pause = min(HEARD_WITHIN / 50, 1.5 * pause)
 
 
 def board(caller: str) -> Board | None:

@@ -11,11 +11,13 @@ import time
 from typing import Any
 
 _ROOT = "prefect_tpu"
-SHORTEST, LONGEST = 0.005, 0.1  # seconds between two looks of whoever waits
+SHORTEST, LONGEST = 0.005, 0.05  # seconds between two looks of whoever waits
 
 
 class TorchBoard:
     """See `Board`."""
+
+    ends_with_leader = True
 
     def __init__(self, store: Any, host: int, hosts: int) -> None:
         self._store, self.host, self.hosts = store, host, hosts
