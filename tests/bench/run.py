@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).parent
-sys.path += [str(HERE), str(HERE.parent / "prefect")]  # tests are no package
+sys.path += [str(HERE), str(HERE.parent / "prefect"), str(HERE.parent / "fakes")]  # tests are no package
 
 import machine  # noqa: E402
 import saving  # noqa: E402
