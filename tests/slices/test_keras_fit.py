@@ -56,7 +56,9 @@ def test_the_best_epochs_stay_with_what_they_came_to(alone: Slice) -> None:
     assert all(set(metrics) == {"loss", "mae", "val_loss", "val_mae"} for metrics in kept.values())
     assert value["each"].keys() == kept.keys() and value["each"] == kept
     assert value["left at"] == AN_EPOCH - 1  # the epoch was over by then
-    assert value["left"] == [whole, kept]
+    ended, stayed = value["left"]
+    assert stayed.pop("3")["val_loss"] == ends["3"], "what a run began with stays"
+    assert (ended, stayed) == (whole, kept)
     assert value["never"].keys() == {"15"}
     assert hosts.log(0).count("ended without 'accuracy', by which best=… goes: Keras told of loss") == 1
 
