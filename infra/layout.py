@@ -261,6 +261,11 @@ def recording(run: str, host: int) -> str:
     return f"{PROFILE}/plugins/profile/{run}/host-{host}.xplane.pb"
 
 
+def torch_recording(run: str, host: int) -> str:
+    """The same of PyTorch's profiler, whose files Perfetto opens."""
+    return f"{PROFILE}/{run}/host-{host}.pt.trace.json.gz"
+
+
 def drill(index: int) -> str:
     """Written just before a drill strikes, so that each strikes once in a job's life."""
     return f"{DRILLS}/{index}.json"

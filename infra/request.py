@@ -117,7 +117,7 @@ def _checked_alone(request: Request) -> tuple[packing.Packed, SliceJob]:
     _check_drills(request)
     packed = _pack(request)
     job = _job(request, packed, data={})
-    _check_mesh(job)
+    check_mesh(job.mesh, job.accelerators, slices=job.slices, dialect=job.dialect)
     open_backend(job.backend).check(job, request.output)
     return packed, job
 
@@ -160,11 +160,11 @@ def _check_drills(request: Request) -> None:
             raise UsageError(f"Drill {str(drill)!r} would never end: give the job a stall_timeout or a deadline.")
 
 
-def _check_mesh(job: SliceJob) -> None:
-    """A mesh that one of the slices cannot be: found here, before anybody pays for one."""
-    for name in job.accelerators if job.mesh else ():
-        count = resolve(name, dialect=job.dialect).jax_devices * job.slices
-        fit_mesh(parse_mesh(job.mesh), Devices(count=count, slices=job.slices, of=name))
+def check_mesh(mesh: str, accelerators: Iterable[str], *, slices: int = 1, dialect: str = "google") -> None:
+    """Raise `UsageError` for a mesh that one of the slices cannot be: found here, before anybody pays for one."""
+    for name in accelerators if mesh else ():
+        count = resolve(name, dialect=dialect).jax_devices * slices
+        fit_mesh(parse_mesh(mesh), Devices(count=count, slices=slices, of=name))
 
 
 def _has_limit(settings: Mapping[str, Any]) -> bool:

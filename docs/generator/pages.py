@@ -25,7 +25,7 @@ from prefect_tpu.infra import contract, errors, job, layout, plan, pods, state
 from prefect_tpu.infra.drills import GRAMMAR, DrillKind, Moment
 from prefect_tpu.infra.host.environment import program_environment
 from prefect_tpu.infra.launcher import status
-from prefect_tpu.infra.policy.failures import ADVICE, RETRYABLE
+from prefect_tpu.infra.policy.failure_kinds import ADVICE, RETRYABLE
 
 OF_A_JOB = (job.SliceJob, job.Program, pods.PodSettings)
 OF_AN_ATTEMPT = (plan.HostPlan, plan.RestorePoint)

@@ -16,6 +16,8 @@ from prefect_tpu.flows.work_pool.worker import TpuSliceWorker
 from prefect_tpu.infra.accelerators import resolve
 from prefect_tpu.infra.errors import UsageError
 from prefect_tpu.infra.job_checks import nearest, shown
+from prefect_tpu.infra.meshes import spelled
+from prefect_tpu.infra.request import check_mesh
 
 if TYPE_CHECKING:
     from prefect.bundles import BundleLauncher
@@ -55,6 +57,8 @@ def tpu_slice(
     """
     if not isinstance(work_pool, str):
         raise UsageError(f"tpu_slice has {shown(work_pool)} as its pool: write `@tpu_slice(...)`, with brackets.")
+    if "mesh" in job_variables and not isinstance(job_variables["mesh"], str):
+        job_variables["mesh"] = spelled(job_variables["mesh"])  # the form has text
     _check_variables(job_variables)
     _check_files(include_files)
     launchers = _launchers(launcher)
@@ -94,8 +98,11 @@ def _check_variables(said: Mapping[str, Any]) -> None:
         wrong = exc.errors()[0]
         place, value = ".".join(map(str, wrong["loc"])), shown(wrong["input"])
         raise UsageError(f"Setting {place!r} of a run on a slice is {value}: {wrong['msg']}.") from exc
-    for accelerator in (*filter(None, [fixed.get("accelerator")]), *fixed.get("fallback_accelerators", ())):
+    accelerators = (*filter(None, [fixed.get("accelerator")]), *fixed.get("fallback_accelerators", ()))
+    for accelerator in accelerators:
         resolve(accelerator)
+    if "{{" not in str(said.get("slices", 1)):
+        check_mesh(fixed.get("mesh", ""), accelerators, slices=int(fixed.get("slices", 1)))
 
 
 def _check_files(patterns: Sequence[str] | None) -> None:

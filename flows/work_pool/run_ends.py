@@ -13,7 +13,7 @@ from prefect.client.schemas.objects import FlowRun, State, StateType
 from prefect_tpu.flows.work_pool.facts import FINAL, JobFacts, JobPhase
 from prefect_tpu.flows.work_pool.words import of_flow
 from prefect_tpu.infra.errors import Failure, FailureKind
-from prefect_tpu.infra.policy.failures import failure
+from prefect_tpu.infra.policy.failure_kinds import failure
 from prefect_tpu.tasks.slice_events import Event, Name, without_result
 
 # A server that has heard an event forgets that after half an hour, and its automations would act on it again: what

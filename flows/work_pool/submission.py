@@ -29,8 +29,9 @@ from prefect_tpu.infra.job import Program, SliceJob, name_from_run
 from prefect_tpu.infra.job_checks import check_environment
 from prefect_tpu.infra.launcher import history
 from prefect_tpu.infra.launcher.asked_by import AskedBy, write_asked_by
+from prefect_tpu.infra.meshes import spelled
 from prefect_tpu.infra.pods import PodSettings, in_pods
-from prefect_tpu.infra.request import default_output, job_folder
+from prefect_tpu.infra.request import check_mesh, default_output, job_folder
 from prefect_tpu.infra.storage import Storage, open_storage
 
 Holds = Callable[[str], AbstractAsyncContextManager[Storage | None]]  # a job's folder → its lease, where it is free
@@ -82,6 +83,7 @@ def submission_of(configuration: TpuSliceConfiguration, flow_run: UUID | str) ->
     output = configuration.output or default_output(job.backend)
     for accelerator in job.accelerators:
         resolve(accelerator, dialect=job.dialect)
+    check_mesh(job.mesh, job.accelerators, slices=job.slices, dialect=job.dialect)
     open_backend(job.backend).check(job, output)
     return Submission(job=job, output=output, secret={n: v for n, v in found.secret.items() if n not in taken})
 
@@ -104,6 +106,8 @@ def _job(configuration: TpuSliceConfiguration, name: str, backend: str, pods: Po
         accelerators=_accelerators(configuration),
         backend=backend,
         slices=configuration.slices,
+        mesh=spelled(configuration.mesh),
+        profile=configuration.profile,
         pods=pods,
         max_preemptions=configuration.max_preemptions,
         checkpoint_every=configuration.checkpoint_every,

@@ -7,17 +7,36 @@ empty list and 0 where it is allowed say nothing, so no field needs a null.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
 
 from prefect.workers.base import BaseVariables
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field
+from pydantic_core import PydanticCustomError
 
+from prefect_tpu.infra.errors import UsageError
 from prefect_tpu.infra.job import SliceJob
+from prefect_tpu.infra.meshes import parse_mesh
+from prefect_tpu.infra.windows import parse_window
 
 
 def _default(name: str) -> Any:
     """What a job has where nobody says anything."""
     return SliceJob.__dataclass_fields__[name].default
+
+
+def _read_by(parse: Callable[[str], Any]) -> AfterValidator:
+    """Text that the form can check as a job does: empty, or what this reads. Who made a reference fills it in later."""
+
+    def checked(text: str) -> str:
+        if text and "{{" not in text:
+            try:
+                parse(text)
+            except UsageError as exc:
+                raise PydanticCustomError("unreadable", "{why}", {"why": str(exc).rstrip(".")}) from exc
+        return text
+
+    return AfterValidator(checked)
 
 
 class SliceFields(BaseModel):
@@ -29,6 +48,12 @@ class SliceFields(BaseModel):
         "", description="Of each accelerator that names none, as `v6e-16:spot` does. Empty: whatever there is."
     )
     slices: int = Field(1, ge=1, description="How many slices of the accelerator the flow spans.")
+    mesh: Annotated[str, _read_by(parse_mesh)] = Field(
+        "", description="What `mesh()` gives a region that says none, such as `data=-1,tp=4`. Empty: one axis `data`."
+    )
+    profile: Annotated[str, _read_by(parse_window)] = Field(
+        "", description="Which steps of a region all hosts record for xprof, such as `skip=10,steps=5`. Empty: none."
+    )
     backend: Literal["", "local", "jobset", "pathways"] = Field(
         "",
         description="Where slices come from: `local`, processes of the worker's machine; `jobset`, pods of a cluster;"

@@ -12,7 +12,7 @@ import anyio
 from prefect_tpu.infra.backends.base import Backend
 from prefect_tpu.infra.errors import Failure, FailureKind
 from prefect_tpu.infra.job import SliceJob
-from prefect_tpu.infra.policy.failures import failure
+from prefect_tpu.infra.policy.failure_kinds import failure
 from prefect_tpu.infra.policy.offers import named, offers_of
 from prefect_tpu.infra.policy.quota import Ruling, is_hopeless
 from prefect_tpu.infra.state import Offer

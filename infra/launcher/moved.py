@@ -10,7 +10,7 @@ from prefect_tpu.infra.job import AttemptSummary
 from prefect_tpu.infra.launcher import checkpoints, history
 from prefect_tpu.infra.launcher.ledger import Ledger
 from prefect_tpu.infra.plan import HostPlan
-from prefect_tpu.infra.policy.failures import failure
+from prefect_tpu.infra.policy.failure_kinds import failure
 from prefect_tpu.infra.storage import Storage, local_folder
 
 

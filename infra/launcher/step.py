@@ -26,7 +26,8 @@ from prefect_tpu.infra.launcher.actions import (
 )
 from prefect_tpu.infra.launcher.view import Live, View
 from prefect_tpu.infra.policy import capacity, restarts
-from prefect_tpu.infra.policy.failures import classify, failure, is_decided
+from prefect_tpu.infra.policy.failure_kinds import failure
+from prefect_tpu.infra.policy.failures import classify, is_decided
 from prefect_tpu.infra.policy.offers import named, offer_of
 from prefect_tpu.infra.state import HostPhase, JobState, Observation, Offer
 

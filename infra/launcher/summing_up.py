@@ -11,7 +11,7 @@ from prefect_tpu.infra.launcher import checkpoints, history, values
 from prefect_tpu.infra.launcher.ledger import Ledger
 from prefect_tpu.infra.plan import HostPlan
 from prefect_tpu.infra.policy.capacity import lost_places
-from prefect_tpu.infra.policy.failures import with_saves
+from prefect_tpu.infra.policy.failure_kinds import with_saves
 from prefect_tpu.infra.policy.slow import slow_host
 from prefect_tpu.infra.state import JobState, Observation
 from prefect_tpu.infra.storage import Storage

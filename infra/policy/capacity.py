@@ -10,7 +10,7 @@ from types import MappingProxyType
 from prefect_tpu.infra.contract import ExitCode
 from prefect_tpu.infra.errors import Failure, FailureKind
 from prefect_tpu.infra.job import AttemptSummary
-from prefect_tpu.infra.policy.failures import failure
+from prefect_tpu.infra.policy.failure_kinds import failure
 from prefect_tpu.infra.policy.offers import named, offer_of
 from prefect_tpu.infra.state import HostObservation, Observation, Offer
 

@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import json
 import operator
+import sys
 import threading
 import time
 from collections.abc import Mapping
@@ -28,6 +29,7 @@ SHORTEST, LONGEST = 0.25, 1.0  # seconds between two looks: a host tells, the le
 HOSTS_AT_SHORTEST = 32  # more are looked at less often: the leader's is the only board
 LONGEST_VALUE = 60  # characters; of what is longer a digest is compared
 LARGEST_ARRAY = 1024  # elements of an array whose values are compared
+_OF_TENSORS = ("torch", "torch.nn.parameter")  # where PyTorch keeps their classes
 TRAILS, VERDICT = "agree", "verdict"  # where they lie on the board
 
 _ADVICE = (
@@ -48,7 +50,7 @@ def agree(step: int, **values: Any) -> None:
         step: the step that begins.
         **values: numbers, text, lists and dictionaries of them, and arrays. Of an array of JAX's its type and shape,
             and where it is small and the same on all hosts its values too, once they are computed; nothing waits for
-            them.
+            them. Of a tensor of PyTorch's its type and shape, and its values where it is small and no GPU has it.
 
     Raises:
         UsageError: a value cannot be compared, or the hosts have not met: call `join()` first.
@@ -182,6 +184,8 @@ def _text(name: str, value: Any) -> str:
 
 
 def _plain(name: str, value: Any) -> str:
+    if type(value).__module__ in _OF_TENSORS:
+        return _tensor(value)
     if hasattr(value, "dtype") and hasattr(value, "shape"):
         kind = f"{value.dtype}{list(value.shape)}"
         return kind if _is_late(value) or not hasattr(value, "tobytes") else f"{kind} #{_digest(value.tobytes())}"
@@ -192,6 +196,16 @@ def _plain(name: str, value: Any) -> str:
             f"agree() cannot compare {name!r}, a {type(value).__name__}: give numbers, text, arrays, or lists and"
             " dictionaries of numbers and text."
         ) from exc
+
+
+def _tensor(value: Any) -> str:
+    """Of a tensor of PyTorch's. One on a GPU may not be computed, and is not waited for."""
+    kind = f"{value.dtype}{list(value.shape)}"
+    if value.device.type != "cpu" or value.layout is not sys.modules["torch"].strided or value.numel() > LARGEST_ARRAY:
+        return kind
+    if value.numel() == 1:
+        return repr(value.item())
+    return f"{kind} #{_digest(repr(value.tolist()).encode())}"
 
 
 def _computed(array: Any) -> str | None:

@@ -32,6 +32,11 @@ def speak_over(peers: Peers) -> None:
     _peers = peers
 
 
+def is_over(peers: Peers) -> bool:
+    """Whether they speak over this framework."""
+    return _peers is peers
+
+
 def place() -> tuple[int, int]:
     """(this process's number, how many there are)"""
     return _peers.place()

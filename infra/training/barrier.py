@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from prefect_tpu.infra.errors import HostsMissing, UsageError
 from prefect_tpu.infra.training import trail
-from prefect_tpu.infra.training.board import Board, board, hear
+from prefect_tpu.infra.training.board import Board, board, gather, hear
 
 TIMEOUT = 300.0
 SHORTEST, LONGEST = 0.005, 0.25  # seconds between two looks of the leader
@@ -50,6 +50,8 @@ def missing_at(told: Board, folder: str, timeout: float) -> tuple[int, ...]:
     missing = _gathered(told, folder, timeout) if told.host == 0 else _heard(told, folder, timeout)
     if missing:
         hear(told, folder, hosts=told.hosts - len(missing))
+    elif told.ends_with_leader:
+        gather(told, folder)  # the barrier may be the last that the leader does
     return missing
 
 

@@ -1,7 +1,8 @@
-"""Where do hosts leave word for each other while none of them may wait? In JAX's coordination service.
+"""Where do hosts leave word for each other while none of them may wait? Where JAX, or PyTorch, met.
 
-It has been open since the hosts met, asks for no further port or key, and answers a thread while the program waits in
-a collective. JAX says nothing of it in public, so its names are used here alone, as JAX 0.10 and 0.12 have them.
+JAX's coordination service has been open since the hosts met, asks for no further port or key, and answers a thread
+while the program waits in a collective. JAX says nothing of it in public, so its names are used here alone, as JAX 0.10
+and 0.12 have them. PyTorch's store is like it.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import time
 from typing import Any, Protocol
 
 from prefect_tpu.infra.errors import UsageError
+from prefect_tpu.infra.training import torch_board
 from prefect_tpu.infra.training.context import context
 
 _ROOT = "prefect_tpu"
@@ -20,10 +22,14 @@ DEAF = 1.0  # seconds in which a waiting host hears no signal
 
 
 class Board(Protocol):
-    """What hosts need of it; `host` and `hosts` say whose it is."""
+    """What hosts need of it; `host` and `hosts` say whose it is.
+
+    ends_with_leader: whether it goes at once when the leader's program returns, and not when all have.
+    """
 
     host: int
     hosts: int
+    ends_with_leader: bool
 
     def put(self, name: str, text: str) -> None:
         """Leave or replace a word."""
@@ -44,6 +50,8 @@ class Board(Protocol):
 
 class JaxBoard:
     """See `Board`."""
+
+    ends_with_leader = False  # JAX waits for the others at the end
 
     def __init__(self, client: Any, host: int, hosts: int) -> None:
         self._client, self.host, self.hosts = client, host, hosts
@@ -86,35 +94,45 @@ def hear(told: Board, word: str, within: float = HEARD_WITHIN, hosts: int | None
         within: seconds that the leader waits for the others.
         hosts: how many can hear it; None for all.
     """
+    gather(told, word, within, hosts)
+    if told.host == 0 and (hosts is None or hosts > 1):
+        time.sleep(LAST_WORDS)
+
+
+def gather(told: Board, word: str, within: float = HEARD_WITHIN, hosts: int | None = None) -> None:
+    """The same of a word after which nobody need end: the leader goes on at once when all have heard it."""
     told.put(f"{word}-heard/{told.host}", "")
     hosts = told.hosts if hosts is None else hosts
-    if told.host == 0 and hosts > 1:
-        until = time.monotonic() + within
-        while time.monotonic() < until and len(told.below(f"{word}-heard")) < hosts:
-            time.sleep(HEARD_WITHIN / 50)
-        time.sleep(LAST_WORDS)
+    until, pause = time.monotonic() + within, HEARD_WITHIN / 500
+    while told.host == 0 and time.monotonic() < until and len(told.below(f"{word}-heard")) < hosts:
+        time.sleep(pause)
+        pause = min(HEARD_WITHIN / 50, 1.5 * pause)
 
 
 def board(caller: str) -> Board | None:
     """The board of this program; None where it runs on one host alone.
 
     Raises:
-        UsageError: there are other hosts, and JAX has not met them.
+        UsageError: there are other hosts, and nobody has met them.
     """
     here = context()
-    if not _is_open() and here is not None and here.plan.hosts > 1:
+    if here is not None and here.is_flow:
         raise UsageError(
-            f"prefect_tpu.{caller} speaks with the other {here.plan.hosts - 1} hosts through JAX, which has not met"
-            " them: call prefect_tpu.join() first. In a program of PyTorch alone use torch.distributed"
-            " (monitored_barrier, TORCH_DISTRIBUTED_DEBUG=DETAIL)."
+            f"prefect_tpu.{caller} was called in the flow itself, which is none of the {here.plan.hosts} hosts: call it"
+            " in a function that prefect_tpu.every_host(function)(...) runs on each of them."
+        )
+    if here is not None and here.plan.hosts > 1 and not (_is_open() or torch_board.is_open()):
+        raise UsageError(
+            f"prefect_tpu.{caller} speaks with the other {here.plan.hosts - 1} hosts through what they met over, and"
+            " they have not met: call prefect_tpu.join() first, or join('torch') in a program of PyTorch."
         )
     return open_board()
 
 
 def open_board() -> Board | None:
-    """The same, and None also where JAX has not met the other hosts."""
+    """The same, and None also where neither JAX nor PyTorch has met the other hosts."""
     if not _is_open():
-        return None
+        return torch_board.opened() if torch_board.is_open() else None
     from jax._src import distributed
 
     state = distributed.global_state

@@ -184,7 +184,7 @@ class Checkpoints:
         progress().event(Event.RESTORED, step=point.step, attempt=point.attempt, start_from=place)
         return given
 
-    def save(self, step: int, state: Any, **metrics: Any) -> None:
+    def save(self, step: int, state: Any, /, **metrics: Any) -> None:
         """Save the state of a finished step if it is time to; call it after each step, on every host.
 
         Args:
@@ -226,7 +226,7 @@ class Checkpoints:
             logger.warning("Step %s is not saved: its state was donated to a later computation.", self._last.step)
             self._last = None
         if self._seen is not None and agreement.is_leader() and not self._cadence.best.was_asked:
-            logger.warning("No best checkpoint was kept: no call of save() was given the metric of best=….")
+            logger.warning("No best checkpoint was kept: no step was saved with the metric of best=….")
         self._write()
         self._wait_for_all()
         self._store.close()

@@ -45,15 +45,16 @@ def positions(data: DataIterator) -> list[Any]:
 
 def own_position(data: DataIterator) -> dict[str, Any]:
     """This host's, as JSON that `go_to` takes."""
-    state = getattr(data, _way(data)[0])()
-    packed = {"base64": base64.b64encode(state).decode()} if isinstance(state, bytes) else {"json": state}
-    try:
-        json.dumps(packed)
-    except (TypeError, ValueError) as exc:  # ValueError: it holds itself
+    take = _way(data)[0]
+    state = getattr(data, take)()
+    if isinstance(state, bytes):
+        return {"base64": base64.b64encode(state).decode()}
+    if not _comes_back(state):
         raise UsageError(
-            f"The position of {type(data).__name__} cannot be saved: {exc}. Let {_way(data)[0]}() return JSON or bytes."
-        ) from exc
-    return packed
+            f"The position of {type(data).__name__} cannot be saved: {take}() returns what is neither bytes nor JSON"
+            " that comes back as it is (text, numbers, lists, and dicts whose keys are text)."
+        )
+    return {"json": state}
 
 
 def go_to(data: DataIterator, position: Mapping[str, Any]) -> None:
@@ -81,11 +82,27 @@ def set_position(data: DataIterator, stored: list[Any], host: int, hosts: int) -
         ) from exc
 
 
+def _comes_back(state: Any) -> bool:
+    """Whether JSON gives it back as it is: of a tuple it makes a list, of a key that is a number text."""
+    try:
+        return _is_json(state)
+    except RecursionError:  # it holds itself
+        return False
+
+
+def _is_json(state: Any) -> bool:
+    if isinstance(state, dict):
+        return all(isinstance(name, str) and _is_json(value) for name, value in state.items())
+    if isinstance(state, list):
+        return all(map(_is_json, state))
+    return state is None or isinstance(state, str | int | float)
+
+
 def _way(data: DataIterator) -> tuple[str, str]:
     for way in _WAYS:
         if all(callable(getattr(data, name, None)) for name in way):
             return way
     raise UsageError(
-        f"A {type(data).__name__} has no position that could be saved: give checkpoints(data=…) an iterator with"
-        " get_state() and set_state(), such as prefect_tpu.batches or iter() of Grain's data."
+        f"A {type(data).__name__} has no position that could be saved: give data=… what has get_state() and set_state()"
+        ", such as prefect_tpu.batches or iter() of Grain's data, or state_dict() and load_state_dict()."
     )

@@ -2,20 +2,23 @@
 
 It happens around the function that does the step, not in `on_train_batch_end`: a callback that has that one makes Keras
 wait for each step, and bring all variables up to date for it.
+
+Where a metric decides, the last step of an epoch is saved when its epoch ends: what it came to is known then.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
+from functools import partial
 from types import TracebackType
 from typing import Any
 
 import keras  # type: ignore[import-untyped]
 
 from prefect_tpu.infra.errors import UsageError
-from prefect_tpu.infra.training import keras_model
+from prefect_tpu.infra.training import agreement, cadence, keras_model
 from prefect_tpu.infra.training.checkpoints import Checkpoints, checkpoints
 from prefect_tpu.infra.training.data_position import DataIterator
 from prefect_tpu.infra.training.keras_place import Places
@@ -33,12 +36,16 @@ class KerasCheckpoints(keras.callbacks.Callback):  # type: ignore[misc]
         super().__init__()
         keras_model.check(model)
         self._trained, self._options = model, options
+        rule = cadence.rule(options.get("best"), options.get("keep"))
+        self._best = rule.best.metric if rule is not None and rule.best is not None else None
+        self._measured: Mapping[str, float] = {}  # what the last epoch came to, where a metric decides
         self._places = Places(data)
         self._stack: ExitStack | None = None
         self._has_block = False  # of the program's own; else it is that of one `fit`
         self._train_step: Any = None  # Keras's own
         self._batch = self._left_out = 0  # the batch at hand, and how many of the epoch were done before
         self._is_new = False  # whether a step was done that may not be saved
+        self._has_said = False  # that an epoch ended without the metric
         self._raised: BaseException | None = None
 
     def __enter__(self) -> KerasCheckpoints:
@@ -64,6 +71,11 @@ class KerasCheckpoints(keras.callbacks.Callback):  # type: ignore[misc]
     def on_train_begin(self, logs: Any = None) -> None:
         if self._model is not self._trained:
             raise UsageError("keras_checkpoints() was given another model than the one that fit trains: give it that.")
+        if self._best is not None and self.params["steps"] is None:
+            raise UsageError(
+                f"keras_checkpoints(best=({self._best!r}, …)) goes by what an epoch came to, and Keras does not know"
+                " how many steps one of this data has: say so by fit(steps_per_epoch=…)."
+            )
         if self._stack is None:
             self._open()
         keras_model.check_shapes(self._trained, self._shapes)
@@ -97,13 +109,18 @@ class KerasCheckpoints(keras.callbacks.Callback):  # type: ignore[misc]
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
         self._leave_if_raised()
         self._places.end(epoch + 1)
+        if self._best is not None and self.step > 0:
+            self._measured = _numbers(logs or {})
+            self._check_measured(self._best, epoch)
+            self._save(keras_model.values(self._trained), self._measured)
+            self._leave_if_raised()
 
     def on_train_end(self, logs: Any = None) -> None:
         self._step_aside()
         self._places.end_fit(self.params["epochs"])
         if self._is_new:  # a validation may have taken the arrays of the last step
             self._is_new = False
-            self._save(keras_model.values(self._trained))
+            self._save(keras_model.values(self._trained), self._measured)
             self._leave_if_raised()
         if not self._has_block:
             self.__exit__(None, None, None)
@@ -122,15 +139,20 @@ class KerasCheckpoints(keras.callbacks.Callback):  # type: ignore[misc]
         place.batches, place.logs, place.metrics = self._batch + at_once, _numbers(logs), state[3]
         self.step += at_once
         self._is_new = True
-        self._save(keras_model.tree(*state[:3]), place.logs)
+        self._catch(partial(reports().add, self.step - 1, place.logs))  # a metric may have any name
+        if self._best is None or place.batches < self.params["steps"]:
+            self._save(keras_model.tree(*state[:3]), {})
         return logs, state
 
-    def _save(self, values: Any, logs: Mapping[str, Any] | None = None) -> None:
-        """Report and save. What that raises waits until Keras has taken the step over: it puts its state in order."""
+    def _save(self, values: Any, metrics: Mapping[str, float]) -> None:
+        self._catch(partial(self._block.save, self.step - 1, values, **metrics))
+
+    def _catch(self, call: Callable[[], None]) -> None:
+        """What is raised waits until Keras has taken the step over: it puts its state in order."""
+        if self._raised is not None:
+            return
         try:
-            if logs is not None:
-                reports().add(self.step - 1, logs)  # a metric may have any name, also that of a parameter
-            self._block.save(self.step - 1, values)
+            call()
         except BaseException as exc:
             self._raised = exc
 
@@ -141,6 +163,12 @@ class KerasCheckpoints(keras.callbacks.Callback):  # type: ignore[misc]
         if not self._has_block:
             self.__exit__(type(raised), raised, raised.__traceback__)
         raise raised
+
+    def _check_measured(self, best: str, epoch: int) -> None:
+        if best not in self._measured and not self._has_said and agreement.is_leader():
+            told = ", ".join(self._measured) or "nothing"
+            logger.warning("Epoch %s ended without %r, by which best=… goes: Keras told of %s.", epoch, best, told)
+            self._has_said = True
 
     def _step_aside(self) -> None:
         if self._trained.train_function == self._do_step:  # the program may have compiled it anew

@@ -25,14 +25,16 @@ def keras_checkpoints(model: Any, *, data: DataIterator | None = None, **options
         model: a compiled model whose weights are there.
         data: for a `PyDataset` without end, something with `get_state()`, which gives JSON, and `set_state()`: its
             position is put back instead. Give Keras a distribution then: without one it draws a batch ahead.
-        **options: what `checkpoints` takes, such as `every` and `directory`.
+        **options: what `checkpoints` takes, such as `every` and `directory`. `best=("val_loss", "min", 3)` goes by what
+            Keras tells of an epoch at its end, after its validation: the last step of each epoch is saved with it.
 
     Returns:
         The callback; its `step` is the one to go on with.
 
     Raises:
         UsageError: Keras does not run on JAX, the model has no weights yet, there are several hosts and no
-            distribution, or what was saved does not fit the model.
+            distribution, or what was saved does not fit the model; from `fit`, `best` is given and Keras does not know
+            how many steps an epoch has.
     """
     from prefect_tpu.infra.training.keras_callback import KerasCheckpoints
 

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, TextIO
 
+from prefect_tpu.infra.training import torch_board
 from prefect_tpu.infra.training.barrier import barrier
 from prefect_tpu.infra.training.info import info
 
@@ -55,6 +56,8 @@ def _is_leader() -> bool:
     jax = sys.modules.get("jax")
     if jax is not None and jax.distributed.is_initialized():
         return bool(jax.process_index() == 0)
+    if torch_board.is_open():
+        return bool(sys.modules["torch"].distributed.get_rank() == 0)
     return info().is_leader
 
 

@@ -1,4 +1,4 @@
-"""What does the program do in its steps? Recorded by JAX in a window of them, on all hosts, as xprof reads it."""
+"""What does the program do in its steps? Recorded in a window of them, on all hosts, and brought to one place."""
 
 from __future__ import annotations
 
@@ -8,18 +8,17 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
-from prefect_tpu.infra import layout
 from prefect_tpu.infra.contract import Env, Event
 from prefect_tpu.infra.errors import PlatformError
 from prefect_tpu.infra.storage import open_on_host
 from prefect_tpu.infra.training.context import Context, context
 from prefect_tpu.infra.training.info import info
+from prefect_tpu.infra.training.profilers import Profiler, profiler
 from prefect_tpu.infra.windows import Window, parse_window
 
 OUTSIDE = "run"  # what a recording outside a job is called; the next one takes its place
-_FAILURES = (PlatformError, OSError, RuntimeError, ValueError)  # of storage, of the disk and of JAX's profiler
+_FAILURES = (PlatformError, OSError, RuntimeError, ValueError)  # of storage, of the disk and of a profiler
 
 
 class Recorder:
@@ -33,7 +32,7 @@ class Recorder:
         self._seen = 0
         self._first: int | None = None  # the step with which the recording began
         self._folder: tempfile.TemporaryDirectory[str] | None = None
-        self._step: Any = None  # how JAX's profiler calls what happens until the next report
+        self._profiler: Profiler | None = None
 
     @property
     def is_over(self) -> bool:
@@ -47,20 +46,20 @@ class Recorder:
         if begins or ends:
             wait()  # what is recorded begins with the next step, and ends with this one
         with self._surviving():
-            if self._folder is not None:
-                self._name_step(None)
+            if self._profiler is not None:
+                self._profiler.name_step(None)
             if begins:
                 self._begin(step + 1)
             if ends:
                 self._keep(step)
-            elif self._folder is not None:
-                self._name_step(step + 1)
+            elif self._profiler is not None:
+                self._profiler.name_step(step + 1)
 
     def end(self, step: int) -> None:
         """The program ends: what was recorded is kept, though it is less than was asked for."""
-        if self._folder is not None:
+        if self._profiler is not None:
             with self._surviving():
-                self._name_step(None)
+                self._profiler.name_step(None)
                 self._keep(step)
         elif self._seen < self._window.skip:
             self._say_none(self._ended_before())
@@ -72,43 +71,26 @@ class Recorder:
         )
 
     def _begin(self, step: int) -> None:
-        if "jax" not in sys.modules:
-            raise RuntimeError("it is JAX that records, and this program does not use it; PyTorch has torch.profiler")
-        import jax
-
+        chosen = profiler()
         self._folder = tempfile.TemporaryDirectory(dir=self._near, prefix="profile-", ignore_cleanup_errors=True)
-        jax.profiler.start_trace(self._folder.name)
-        self._first = step
-
-    def _name_step(self, step: int | None) -> None:
-        """By these names xprof tells steps apart."""
-        import jax
-
-        if self._step is not None:
-            self._step.__exit__(None, None, None)
-        self._step = None if step is None else jax.profiler.StepTraceAnnotation("train", step_num=step)
-        if self._step is not None:
-            self._step.__enter__()
+        chosen.start(Path(self._folder.name))
+        self._profiler, self._first = chosen, step
 
     def _keep(self, last: int) -> None:
         """Stop, and bring the recording to where all hosts' lie."""
-        import jax
-
-        folder, self._folder = self._folder, None
-        if folder is None:
+        (folder, self._folder), (chosen, self._profiler) = (self._folder, None), (self._profiler, None)
+        if folder is None or chosen is None:
             return
         with folder:
-            jax.profiler.stop_trace()  # type: ignore[no-untyped-call]
+            file = chosen.stop(Path(folder.name))
             if self._seen == self._window.skip:
                 raise RuntimeError(self._ended_before())
-            name = layout.recording(self._run, jax.process_index())
-            storage = open_on_host(self._output)
-            for file in Path(folder.name).rglob("*.xplane.pb"):
-                storage.put_file(name, file)
+            name, storage = chosen.place(self._run), open_on_host(self._output)
+            storage.put_file(name, file)
         self._tell(Event.PROFILED, first=self._first, last=last, name=name)
-        if jax.process_index() == 0:
-            logdir = storage.where(layout.PROFILE)
-            sys.stderr.write(f"prefect-tpu: steps {self._first} to {last} are recorded: xprof --logdir {logdir}\n")
+        if chosen.host == 0:
+            advice = chosen.advice(storage)
+            sys.stderr.write(f"prefect-tpu: steps {self._first} to {last} are recorded: {advice}\n")
 
     @contextlib.contextmanager
     def _surviving(self) -> Iterator[None]:
@@ -117,7 +99,7 @@ class Recorder:
         except _FAILURES as exc:
             if self._folder is not None:
                 self._folder.cleanup()
-            self._seen, self._folder, self._step = self._window.skip + self._window.steps, None, None
+            self._seen, self._folder, self._profiler = self._window.skip + self._window.steps, None, None
             self._say_none(exc)
 
     def _say_none(self, why: object) -> None:

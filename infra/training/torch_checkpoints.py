@@ -103,7 +103,7 @@ class TorchCheckpoints:
         _, step = self._inner.restore(self._state, only)
         return step
 
-    def save(self, step: int, **metrics: Any) -> None:
+    def save(self, step: int, /, **metrics: Any) -> None:
         """Save what the objects hold if it is time to; call it after each step, on every host.
 
         Args:

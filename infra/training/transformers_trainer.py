@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -22,6 +24,7 @@ def transformers_trainer(
     *,
     every: float | None = None,
     steps: int | None = None,
+    best: tuple[str, str, int] | None = None,
     keep: int | None = None,
     directory: Path | str | None = None,
     side: Any = None,
@@ -40,16 +43,18 @@ def transformers_trainer(
     Args:
         trainer: as the program made it, also of a class of its own.
         every: seconds between two saves; by default the job's, 10 minutes.
+        best: as of `prefect_tpu.checkpoints`, by what an evaluation of the Trainer's own comes to, such as
+            `("eval_loss", "min", 3)`.
         steps, keep, directory, side: as of `prefect_tpu.checkpoints`.
 
     Raises:
         UsageError: the Trainer is told to load the best model at the end, or to save no more than the best, or the
-            model alone.
+            model alone; or `best` is given and the Trainer never evaluates.
     """
     arguments = trainer.args
     refused = {
         "load_best_model_at_end": bool(arguments.load_best_model_at_end),
-        "save_strategy='best'": str(getattr(arguments.save_strategy, "value", arguments.save_strategy)) == "best",
+        "save_strategy='best'": _word(arguments.save_strategy) == "best",
         "save_only_model": bool(arguments.save_only_model),
         "enable_jit_checkpoint": bool(getattr(arguments, "enable_jit_checkpoint", False)),
     }
@@ -58,9 +63,16 @@ def transformers_trainer(
             raise UsageError(
                 f"transformers_trainer() was given a Trainer with {name}, which needs checkpoints to stay where it puts"
                 " them, or cannot be resumed from: leave it out. The newest checkpoint of the job is its result, and"
-                " prefect_tpu.report() may tell which step was the best."
+                " transformers_trainer(best=('eval_loss', 'min', 1)) keeps the best one beside it."
             )
-    inner = _OfTrainer(every=every, steps=steps, best=None, keep=keep, data=None, directory=directory, side=side)
+    evaluates = _word(arguments.eval_strategy)
+    if best is not None and evaluates == "no":
+        raise UsageError(
+            f"transformers_trainer(best={best!r}) goes by what the Trainer's evaluations come to, and it makes none:"
+            " give its TrainingArguments an eval_strategy, 'steps' or 'epoch'."
+        )
+    inner = _OfTrainer(every=every, steps=steps, best=best, keep=keep, data=None, directory=directory, side=side)
+    inner.waits_for_epochs = best is not None and evaluates == "epoch"
     return TrainerBlock(trainer, inner)
 
 
@@ -92,9 +104,15 @@ class TrainerBlock:
 
 
 class _OfTrainer(OverTorch):
-    """Says when the Trainer shall save; its "state" is the folder into which the Trainer has."""
+    """Says when the Trainer shall save; its "state" is the folder into which the Trainer has.
 
+    waits_for_epochs: whether the last step of an epoch is saved after the evaluation at the epoch's end, and with what
+        that comes to.
+    """
+
+    waits_for_epochs = False
     _must_leave = False
+    _metrics: Mapping[str, float] = {}  # of the evaluation of the step at hand
 
     def _new_store(self, root: Storage, attempt: int) -> Keeper:
         self.keeper = TrainerStore(root, attempt, self._sealed)
@@ -103,14 +121,26 @@ class _OfTrainer(OverTorch):
     def wants(self, step: int) -> bool:
         """Whether to save after this step, on all hosts: it is time, or a host must leave."""
         step = self._checked(step)
+        self._metrics = {}
         is_due = self._cadence.is_due(step - 1, {})  # it counts steps from 0
         self._must_leave = self._notice.has_come(self._cadence.calls)
         return is_due or self._must_leave
 
+    @property
+    def may_wait(self) -> bool:
+        """Whether a save of the step that ends an epoch waits for the evaluation: not where a host must leave."""
+        return self.waits_for_epochs and not self._must_leave
+
+    def is_best(self, metrics: Mapping[str, Any]) -> bool:
+        """Whether to save the step that was just evaluated, on all hosts."""
+        found = _numbers(metrics)
+        self._metrics = {**self._metrics, **found}  # there is an evaluation for each set of data
+        return self._cadence.best.is_due(found)
+
     def take(self, step: int, folder: Path) -> None:
         """The Trainer has written this step into a folder. Raises `Preempted` where a host must leave."""
         if step != self._written:
-            self._last = Unsaved(step, folder, {})
+            self._last = Unsaved(step, folder, self._metrics)
             self._write()
         elif agreement.is_leader():  # its own strategy saved a step that we had
             shutil.rmtree(folder, ignore_errors=True)
@@ -128,11 +158,16 @@ def _callback(inner: _OfTrainer) -> Any:
         def __init__(self) -> None:
             self.metrics: dict[str, float] = {}
             self.own: str | None = None
+            self.is_training = self.waits = False  # whether a save waits for the end of the epoch
+
+        def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            self.is_training = True
+
+        def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            self.is_training = False
 
         def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
-            self.metrics = {
-                name: float(value) for name, value in (logs or {}).items() if isinstance(value, int | float)
-            }
+            self.metrics = _numbers(logs or {})
 
         def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
             self.give_back(args)
@@ -141,9 +176,20 @@ def _callback(inner: _OfTrainer) -> Any:
             reports().add(state.global_step, self.metrics)
             if inner.wants(state.global_step) or state.global_step >= state.max_steps:
                 control.should_save = True
-            self.on_epoch_end(args, state, control)
+            self.waits = control.should_save and inner.may_wait and _ends_epoch(state, control)
+            control.should_save = control.should_save and not self.waits
+            self.send_to_us(args, control)
 
         def on_epoch_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            control.should_save, self.waits = control.should_save or self.waits, False
+            self.send_to_us(args, control)
+
+        def on_evaluate(self, args: Any, state: Any, control: Any, metrics: Any = None, **_: Any) -> None:
+            if self.is_training and inner.is_best(metrics or {}):
+                control.should_save = True
+                self.send_to_us(args, control)
+
+        def send_to_us(self, args: Any, control: Any) -> None:
             if control.should_save and self.own is None:
                 self.own, args.output_dir = args.output_dir, str(inner.keeper.work)
 
@@ -157,6 +203,21 @@ def _callback(inner: _OfTrainer) -> Any:
                 args.output_dir, self.own = self.own, None
 
     return Saving()
+
+
+def _numbers(found: Mapping[str, Any]) -> dict[str, float]:
+    """What of it is a number."""
+    return {name: float(value) for name, value in found.items() if isinstance(value, int | float)}
+
+
+def _ends_epoch(state: Any, control: Any) -> bool:
+    """Whether the Trainer calls the step that it has done the last one of an epoch, as far as it is known by then."""
+    is_last = control.should_training_stop or control.should_epoch_stop or state.global_step >= state.max_steps
+    return is_last or math.isclose(state.epoch, round(state.epoch), abs_tol=1e-9)
+
+
+def _word(strategy: Any) -> str:
+    return str(getattr(strategy, "value", strategy))
 
 
 def _allow_numbered_cpus() -> None:

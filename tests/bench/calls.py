@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 from program import training
@@ -18,20 +19,14 @@ def own_time(blocks: int, steps: int) -> list[float]:
     tpu.join()
     import jax.numpy as jnp
 
-    state = {"loss": jnp.ones(()).block_until_ready()}
-    found = []
     with tpu.checkpoints(every=FOREVER) as checkpoints:
-        state, _ = checkpoints.restore(state)
-        for block in range(blocks + 1):
-            taken = 0.0
-            for step in range(block * steps, (block + 1) * steps):
-                time.sleep(STEP_SECONDS)
-                began = time.perf_counter()
-                tpu.report(step, loss=state["loss"])
-                checkpoints.save(step, state)
-                taken += time.perf_counter() - began
-            found.append(taken / steps)
-    return found[1:]  # in the first block things are used for the first time
+        state, _ = checkpoints.restore({"loss": jnp.ones(()).block_until_ready()})
+
+        def both(step: int) -> None:
+            tpu.report(step, loss=state["loss"])
+            checkpoints.save(step, state)
+
+        return _taken(both, blocks, steps)
 
 
 def guards(blocks: int, steps: int) -> list[float]:
@@ -40,16 +35,27 @@ def guards(blocks: int, steps: int) -> list[float]:
     import jax.numpy as jnp
 
     loss = jnp.ones(()).block_until_ready()
+    return _taken(lambda step: tpu.agree(step, rows=[32, 8], rate=0.1, loss=loss), blocks, steps)
+
+
+def barriers(blocks: int, steps: int) -> list[float]:
+    """The same of a barrier."""
+    tpu.join()
+    return _taken(lambda step: tpu.barrier("step"), blocks, steps)
+
+
+def _taken(call: Callable[[int], None], blocks: int, steps: int) -> list[float]:
+    """Seconds of a call at the mean of each block of steps."""
     found = []
     for block in range(blocks + 1):
         taken = 0.0
         for step in range(block * steps, (block + 1) * steps):
             time.sleep(STEP_SECONDS)
             began = time.perf_counter()
-            tpu.agree(step, rows=[32, 8], rate=0.1, loss=loss)
+            call(step)
             taken += time.perf_counter() - began
         found.append(taken / steps)
-    return found[1:]
+    return found[1:]  # in the first block things are used for the first time
 
 
 def saves(count: int, width: int, ballast: int) -> float:

@@ -36,10 +36,29 @@ def page(figures: Sequence[Figure], facts: Iterable[tuple[str, str]]) -> str:
     """The whole page. `facts`: name and value of what the figures depend on."""
     table = [_line(_COLUMNS), "| --- |" + " ---: |" * 4 + " --- |" + " ---: |" * 3]
     table += [_line(row(figure)) for figure in figures]
-    how = [f"- **{f.contender.what}** ÷ {f.against}. {f.contender.how}" for f in figures]
+    how = [_how(figure) for figure in figures]
     machine = [f"- {name}: {value}" for name, value in facts]
     parts = [HEAD, *_block("", table), *_block("## What is measured", how), *_block("## Measured on", machine), OTHERS]
     return "\n".join(parts)
+
+
+def renewed(old: str, figures: Sequence[Figure], facts: Iterable[tuple[str, str]]) -> str:
+    """The page with these figures measured anew; the others stay. Raises `ValueError` for one of another machine."""
+    lines = old.splitlines()
+    if others := [name for name, value in facts if f"- {name}: {value}" not in lines]:
+        raise ValueError(f"the page was measured on another {', '.join(others)}: measure all of it")
+    for figure in figures:
+        _put(lines, f"| {figure.contender.what} |", _line(row(figure)), "| ")
+        _put(lines, f"- **{figure.contender.what}** ÷", _how(figure), "- **")
+    return "\n".join(lines) + "\n"
+
+
+def _put(lines: list[str], begin: str, line: str, block: str) -> None:
+    """In place of the one that begins so, else at the end of the first block of such lines."""
+    first = next(at for at, text in enumerate(lines) if text.startswith(block))
+    end = next((at for at in range(first, len(lines)) if not lines[at].startswith(block)), len(lines))
+    at = next((at for at in range(first, end) if lines[at].startswith(begin)), None)
+    lines[slice(end, end) if at is None else slice(at, at + 1)] = [line]
 
 
 def row(figure: Figure) -> tuple[str, ...]:
@@ -63,6 +82,10 @@ def text(figure: Figure) -> str:
     what, ratio, lowest, highest, goal, met, seconds, other, times = row(figure)
     spread = f"{lowest}–{highest}"
     return f"{what:52} {ratio:>6} ({spread}, {times} times)  {seconds} ÷ {other} s  {goal} {met}".rstrip()
+
+
+def _how(figure: Figure) -> str:
+    return f"- **{figure.contender.what}** ÷ {figure.against}. {figure.contender.how}"
 
 
 def _goal(figure: Figure) -> str:

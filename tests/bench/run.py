@@ -1,6 +1,7 @@
 """`make bench`: what prefect-tpu costs, measured; writes docs/reference/performance.md.
 
-`--quick` tries everything once, briefly, and writes no page; `--only WORD` measures one thing.
+`--quick` tries everything once, briefly, and writes no page; `--only WORD` measures one thing, and with `--write` puts
+it into the page beside what stands there.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).parent
-sys.path += [str(HERE), str(HERE.parent / "prefect")]  # tests are no package
+sys.path += [str(HERE), str(HERE.parent / "prefect"), str(HERE.parent / "fakes")]  # tests are no package
 
 import machine  # noqa: E402
 import saving  # noqa: E402
 import starts  # noqa: E402
 import whole_jobs  # noqa: E402
-from page import page, text  # noqa: E402
+from page import page, renewed, text  # noqa: E402
 from prefect_server import running_server  # noqa: E402
 from ratios import Experiment, Figure  # noqa: E402
 from sides import Sides, nothing_left  # noqa: E402
@@ -55,6 +56,7 @@ EXPERIMENTS: dict[str, Made] = {
     "save": (lambda sides, effort: saving.one_save(sides), lambda effort: effort.jobs),
     "own": (lambda sides, effort: saving.own_time(sides, effort.short_jobs), lambda effort: effort.short_jobs),
     "guards": (lambda sides, effort: saving.guards(sides, effort.short_jobs), lambda effort: effort.short_jobs),
+    "barrier": (lambda sides, effort: saving.barrier(sides, effort.short_jobs), lambda effort: effort.short_jobs),
     "shell": (lambda sides, effort: starts.shell(), lambda effort: effort.starts),
     "flow": (lambda sides, effort: starts.flow(), lambda effort: effort.starts),
     "runner": (lambda sides, effort: starts.runner(sides.folder), lambda effort: effort.starts),
@@ -65,6 +67,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="once, briefly")
     parser.add_argument("--only", choices=EXPERIMENTS, action="append", help="this one; may be repeated")
+    parser.add_argument("--write", action="store_true", help="put what --only measures into the page")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that what was started is ended
     for name in [name for name in os.environ if name.startswith("PREFECT_") or name == "PYTHONDONTWRITEBYTECODE"]:
@@ -75,7 +78,11 @@ def main() -> None:
         print(text(figure), flush=True)
     if not options.quick and not options.only:
         PAGE.write_text(page(figures, machine.facts()))
-        print(f"wrote {PAGE}")
+    elif options.write and not options.quick:
+        PAGE.write_text(renewed(PAGE.read_text(), figures, machine.facts()))
+    else:
+        return
+    print(f"wrote {PAGE}")
 
 
 def measure(effort: Effort, words: Iterable[str]) -> Iterator[Figure]:

@@ -71,7 +71,19 @@ def guards(sides: Sides, blocks: int) -> Experiment:
     )
 
 
-def _own(sides: Sides, blocks: int, program: str, *, what: str, how: str) -> Experiment:
+def barrier(sides: Sides, blocks: int) -> Experiment:
+    return _own(
+        sides,
+        blocks,
+        "barriers",
+        what="a `barrier` in each step",
+        how=f"On two hosts of a job that come to it together: a step and the call, at the mean of {OWN_STEPS}. It waits"
+        " for the other host, so it has no goal.",
+        goal=None,
+    )
+
+
+def _own(sides: Sides, blocks: int, program: str, *, what: str, how: str, goal: float | None = 1.01) -> Experiment:
     """All blocks are of one job: the first call carries it out."""
     found: Iterator[float] = iter(())
 
@@ -86,6 +98,6 @@ def _own(sides: Sides, blocks: int, program: str, *, what: str, how: str) -> Exp
     return Experiment(
         against=f"a step of {STEP_SECONDS * 1000:.0f} ms",
         other=lambda: STEP_SECONDS,
-        contenders=(Contender(what=what, how=how, seconds=ours, goal=1.01),),
+        contenders=(Contender(what=what, how=how, seconds=ours, goal=goal),),
         warm_up=False,
     )

@@ -10,7 +10,7 @@ import pytest
 
 sys.path.append(str(Path(__file__).parent))  # tests are no package
 
-from page import page, row  # noqa: E402
+from page import page, renewed, row  # noqa: E402
 from ratios import Contender, Experiment, Figure  # noqa: E402
 
 
@@ -63,3 +63,17 @@ def test_the_page_has_a_row_and_an_explanation_for_each_figure() -> None:
     assert "| a start | 1.500 | 1.000 | 20.000 | ≤ 1.40 | missed | 3.00 | 2.00 | 3 |\n" in text
     assert "- **a start** ÷ bare. Cold.\n" in text
     assert "- Python: 3.11\n" in text
+
+
+def test_figures_that_are_measured_anew_take_their_places_on_the_page() -> None:
+    facts = [("Python", "3.11")]
+    before = page([figure([1.0], [1.0]), named("a stop", [4.0])], facts)
+    after = renewed(before, [named("a stop", [8.0]), named("a pause", [2.0])], facts)
+    assert after == page([figure([1.0], [1.0]), named("a stop", [8.0]), named("a pause", [2.0])], facts)
+    with pytest.raises(ValueError, match="another Python: measure all of it"):
+        renewed(before, [named("a stop", [8.0])], [("Python", "3.12")])
+
+
+def named(what: str, ours: list[float]) -> Figure:
+    made = Contender(what=what, how="Warm.", seconds=lambda: 1.0)
+    return Figure(contender=made, against="bare", ours=ours, other=[1.0] * len(ours))

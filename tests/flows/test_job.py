@@ -12,7 +12,7 @@ from prefect_tpu.infra.errors import FailureKind
 from prefect_tpu.infra.job import JobResult, Program, SliceJob
 from prefect_tpu.infra.launcher import history
 from prefect_tpu.infra.launcher.lease import Lease
-from prefect_tpu.infra.policy.failures import failure
+from prefect_tpu.infra.policy.failure_kinds import failure
 from prefect_tpu.infra.storage import LocalStorage
 
 

@@ -9,8 +9,8 @@ import pytest
 from bare_hosts import free_port
 from forked_hosts import ForkedSlice, Forks
 
-from prefect_tpu.infra import layout, seals
-from prefect_tpu.infra.storage import open_on_host
+from prefect_tpu.infra import layout, retention, seals
+from prefect_tpu.infra.storage import LocalStorage, open_on_host
 
 pytestmark = pytest.mark.frameworks
 
@@ -77,6 +77,34 @@ def test_whatever_a_program_holds_goes_on_as_it_was(slice_: ForkedSlice) -> None
 def test_an_optimizer_of_another_model_is_refused(slice_: ForkedSlice) -> None:
     (outcome,) = slice_.start_outside("strange_optimizer").outcomes()
     assert outcome["error"] == "UsageError" and "4 tensors which are not of the model" in outcome["message"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "measured"),
+    [
+        ({"eval_strategy": "epoch", "every": 0.001}, {8, 16}),  # each step is due: the last of an epoch waits for it
+        (
+            {"eval_strategy": "steps", "eval_steps": 6, "every": 1e6},
+            {6, 16},
+        ),  # 16 as the last one, whatever it comes to
+    ],
+)
+def test_the_best_of_a_trainer_s_evaluations_stays(
+    asked: dict[str, Any], measured: set[int], slice_: ForkedSlice
+) -> None:
+    losses, _ = slice_.start(slice_.plan(2), "evaluated", steps=16, **asked).values()
+    whole = retention.whole(LocalStorage(slice_.output / layout.CHECKPOINTS))
+    assert {each.point.step for each in whole if each.metrics} == measured
+    for each in whole:
+        assert each.metrics.get("eval_loss") == (losses[str(each.point.step)] if each.metrics else None)
+    worst = max(losses, key=lambda step: losses[step])
+    rule = retention.rule_of(seals.said(LocalStorage(slice_.output / layout.CHECKPOINTS), whole[0].point) or {})
+    assert {point.step for point in retention.kept(whole, rule)} == {int(worst), 16} and int(worst) == min(measured)
+
+
+def test_a_trainer_that_never_evaluates_has_no_best(slice_: ForkedSlice) -> None:
+    (outcome,) = slice_.start_outside("never_evaluated").outcomes()
+    assert outcome["error"] == "UsageError" and "give its TrainingArguments an eval_strategy" in outcome["message"]
 
 
 def test_outside_a_job_torch_s_own_words_count(slice_: ForkedSlice) -> None:

@@ -110,8 +110,7 @@ class Slowly(TrainerCallback):
         time.sleep(self.pause)
 
 
-def trained(steps: int, pause: float = 0.0) -> dict[str, Any]:
-    tpu.join("torch")
+def new_trainer(steps: int, pause: float = 0.0, **more: Any) -> Trainer:
     torch.manual_seed(7)
     size = {"n_layer": 1, "n_head": 1, "n_embd": 8, "vocab_size": 32, "n_positions": 8}
     model = GPT2LMHeadModel(GPT2Config(**size, bos_token_id=0, eos_token_id=0))
@@ -119,24 +118,43 @@ def trained(steps: int, pause: float = 0.0) -> dict[str, Any]:
     arguments = TrainingArguments(
         output_dir="out", max_steps=steps, per_device_train_batch_size=2, logging_steps=1, report_to=[],
         disable_tqdm=True, seed=5, learning_rate=0.01, dataloader_pin_memory=False, save_strategy="no",
-        ddp_find_unused_parameters=True, bf16=True, use_cpu=True, gradient_accumulation_steps=2,
+        ddp_find_unused_parameters=True, bf16=True, use_cpu=True, gradient_accumulation_steps=2, **more,
     )  # fmt: skip
-    trainer = Trainer(
+    return Trainer(
         model=model,
         args=arguments,
         train_dataset=[{"input_ids": row, "labels": row} for row in words],
         eval_dataset=[{"input_ids": row, "labels": row} for row in words[:16]],
         callbacks=[Slowly(pause)],
     )
+
+
+def trained(steps: int, pause: float = 0.0) -> dict[str, Any]:
+    tpu.join("torch")
+    trainer = new_trainer(steps, pause)
     with tpu.transformers_trainer(trainer) as checkpoint:
         ended = trainer.train(resume_from_checkpoint=checkpoint)
     judged = trainer.evaluate()["eval_loss"]  # of all hosts
     return {
         "start": checkpoint and Path(checkpoint).name,
-        "digest": digest(model),
+        "digest": digest(trainer.model),
         "steps": ended.global_step,
         "judged": judged,
     }
+
+
+def evaluated(steps: int, every: float, **more: Any) -> dict[str, float]:
+    """step → what the Trainer's evaluation after it came to. The worst ones stay: the first, as it learns."""
+    tpu.join("torch")
+    trainer = new_trainer(steps, **more)
+    with tpu.transformers_trainer(trainer, every=every, best=("eval_loss", "max", 1), keep=1) as checkpoint:
+        trainer.train(resume_from_checkpoint=checkpoint)
+        trainer.evaluate()  # of no step
+    return {str(each["step"]): each["eval_loss"] for each in trainer.state.log_history[:-1] if "eval_loss" in each}
+
+
+def never_evaluated() -> None:
+    tpu.transformers_trainer(new_trainer(1), best=("eval_loss", "min", 1))
 
 
 def started_from(width: int = 8, part: str | None = None) -> dict[str, Any]:
@@ -253,3 +271,29 @@ def as_launched() -> dict[str, Any]:
 def alone_before_join() -> None:
     with tpu.torch_checkpoints(network()):
         raise AssertionError("it has not met the others")
+
+
+def guarded(word: str, steps: int = 6) -> dict[str, Any]:
+    """Steps that all hosts make together, but for what `word` says that host 1 does otherwise in the fourth one."""
+    tpu.join("torch")
+    is_odd = tpu.info().host == 1
+    weights = torch.nn.Parameter(torch.ones(3))
+    for step in range(steps):
+        if (word, is_odd, step) == ("skips", True, 3):
+            continue  # the others wait for this host in their last step
+        if (word, is_odd, step) == ("differs", True, 3):
+            weights.data *= 2
+        tpu.agree(step, weights=weights, large=torch.zeros(2000), batch=32)
+        total = weights.detach().clone()
+        torch.distributed.all_reduce(total)
+        weights.data += 0.1 * total
+        tpu.report(step, loss=total.sum())
+    if word == "differs" or (word, is_odd) == ("misses", True):
+        time.sleep(4 if word == "misses" else 60)  # which is more than the others wait, or need to find out
+        return {}
+    try:
+        tpu.barrier("trained", timeout=1 if word == "misses" else 60)
+    except tpu.HostsMissing as exc:
+        return {"missing": list(exc.hosts), "message": str(exc)}
+    tpu.leader_print("printed once")
+    return {"weights": weights.tolist()}

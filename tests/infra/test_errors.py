@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 from prefect_tpu.infra.errors import Failure, FailureKind, JobFailed, Preempted
-from prefect_tpu.infra.policy.failures import failure
+from prefect_tpu.infra.policy.failure_kinds import failure
 
 CAUSE = failure(FailureKind.PROGRAM_ERROR, "ValueError: no", host=2, evidence=["host 2: exit 80"])
 

@@ -13,7 +13,7 @@ from prefect_tpu.infra.contract import HostRecord, ProgramError
 from prefect_tpu.infra.drills import parse_drill
 from prefect_tpu.infra.errors import FailureKind
 from prefect_tpu.infra.job import AttemptSummary, JobResult, SliceJob
-from prefect_tpu.infra.policy.failures import failure
+from prefect_tpu.infra.policy.failure_kinds import failure
 from prefect_tpu.infra.rehearsal import Note, take_note
 from prefect_tpu.infra.storage import LocalStorage
 from prefect_tpu.infra.summary import (

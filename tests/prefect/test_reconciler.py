@@ -25,7 +25,7 @@ from prefect_tpu.infra.job import AttemptSummary
 from prefect_tpu.infra.launcher import history
 from prefect_tpu.infra.launcher.asked_by import AskedBy, write_asked_by
 from prefect_tpu.infra.launcher.lease import Lease
-from prefect_tpu.infra.policy.failures import failure
+from prefect_tpu.infra.policy.failure_kinds import failure
 from prefect_tpu.infra.storage import LocalStorage
 
 pytestmark = [pytest.mark.prefect, pytest.mark.timeout(600)]

@@ -174,5 +174,39 @@ def trains() -> None:
     keep([tpu.every_host(train)("short"), tpu.every_host(train)("long")])
 
 
+def guarded(word: str) -> dict[str, int]:
+    """Steps that all hosts say and do alike, or one of them does not."""
+    import jax
+    import numpy as np
+    from jax.experimental import multihost_utils
+
+    tpu.join()
+    mesh, here = tpu.mesh(), tpu.info()
+    rows = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("rows"))
+    array = jax.make_array_from_process_local_data(rows, np.full(2, here.host, np.float32))
+    for step in range(4):
+        if (word, step, here.host) == ("differs", 2, 1):
+            continue  # the other waits for this host in its last step
+        tpu.agree(step, batch=32)
+        multihost_utils.process_allgather(np.zeros(1))
+        tpu.report(step)
+    if (word, here.host) == ("misses", 1):
+        time.sleep(600)
+    tpu.barrier("trained", timeout=1 if word == "misses" else 60)
+    tpu.leader_print("printed once", word)
+    tpu.show(array, name="shown", whole=True)
+    return dict(mesh.shape)
+
+
+def guards() -> None:
+    """Regions under guard: all is well; a host comes to no barrier; one leaves a step out; and all is well again."""
+    found: dict[str, Any] = {"alike": tpu.every_host(guarded, gather=True)("alike")}
+    found["misses"] = said(tpu.every_host(guarded), "misses")
+    found["differs"] = said(tpu.every_host(guarded), "differs")
+    found["after"] = tpu.every_host(guarded)("again")
+    found["in the flow"] = said(tpu.barrier, "trained")
+    keep(found)
+
+
 if __name__ == "__main__":
     globals()[sys.argv[1]](*sys.argv[2:])

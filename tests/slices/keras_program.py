@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import sys
@@ -17,6 +18,8 @@ import training_program  # noqa: E402
 from training_program import digest  # noqa: E402
 
 import prefect_tpu as tpu  # noqa: E402
+from prefect_tpu.infra import retention  # noqa: E402
+from prefect_tpu.infra.storage import LocalStorage  # noqa: E402
 
 ROWS, BATCH, EPOCHS = 32, 8, 3
 AN_EPOCH = ROWS // BATCH
@@ -127,6 +130,38 @@ def interrupted(way, steps):
     return found
 
 
+def by_epochs(directory, callbacks, best=("val_loss", "min", 1), **options):
+    """The third of its four epochs spoils what the first two have learnt."""
+    model, (x, y) = new_model(), table()
+    rates = keras.callbacks.LearningRateScheduler(lambda epoch, rate: 5.0 if epoch == 2 else 0.05)
+    saving = tpu.keras_checkpoints(model, directory=directory, best=best, keep=1, every=math.inf, **options)
+    with saving:
+        fitted = model.fit(
+            x, y, batch_size=BATCH, epochs=4, validation_data=(x, y), callbacks=[saving, rates, *callbacks], verbose=0
+        )
+    return model, fitted.history
+
+
+def kept(directory):
+    """step → what it was saved with, of the checkpoints that stayed."""
+    return {saved.point.step: dict(saved.metrics) for saved in retention.whole(LocalStorage(Path(directory)))}
+
+
+def best_of_epochs():
+    whole = by_epochs("whole", [])
+    found = {"history": whole[1], "whole": [weights(whole[0]), kept("whole")]}
+    by_epochs("each", [], steps=1)  # also where the last step of an epoch is due before its metric is there
+    found["each"] = kept("each")
+    try:
+        by_epochs("left", [NoticeAt(AN_EPOCH - 1)])
+    except tpu.Preempted as exc:
+        found["left at"] = exc.step
+    found["left"] = [weights(by_epochs("left", [])[0]), kept("left")]
+    by_epochs("never", [], best=("accuracy", "max", 1))
+    found["never"] = kept("never")
+    return found
+
+
 def weights(model):
     return digest([*(v.value for v in model.variables), *(v.value for v in model.optimizer.variables)])
 
@@ -139,6 +174,8 @@ def refusals():
     said = {"unbuilt": said_by(lambda: tpu.keras_checkpoints(unbuilt))}
     stranger = tpu.keras_checkpoints(new_model(), directory="refusals")
     said["other"] = said_by(lambda: other.fit(x, y, callbacks=[stranger], verbose=0))
+    unknown = tpu.keras_checkpoints(other, directory="refusals", best=("loss", "min", 1))
+    said["unknown"] = said_by(lambda: other.fit((batch for batch in [(x, y)]), callbacks=[unknown], verbose=0))
     with tpu.keras_checkpoints(other, directory="refusals") as saving:
         other.fit(x, y, callbacks=[saving], verbose=0)
     wider = keras.Sequential([keras.Input((5,)), keras.layers.Dropout(0.2), keras.layers.Dense(1)])

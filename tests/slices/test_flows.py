@@ -189,6 +189,31 @@ def test_a_host_that_saves_is_left_to_it_when_the_flow_is_over(
     assert flow.text("saved") == "all of it", [result, *(flow.text(layout.log(1, host)) for host in (0, 1))]
 
 
+def test_regions_are_guarded_and_recorded_as_programs_are(machine: Any) -> None:
+    flow = Flow(machine, "guards", mesh='{"rows": 2, "columns": 1}', profile="skip=2,steps=1")
+    result = ended_in(flow.drive())
+    assert result["state"] == "succeeded", (result, flow.text(layout.log(1, 0)))
+    found, mesh = json.loads(flow.text("found.json")), {"rows": 2, "columns": 1}
+    assert (found["alike"], found["after"]) == ([mesh, mesh], mesh)
+    kind, message, *_ = found["misses"]
+    assert (kind, message) == (
+        "HostsMissing",
+        "Barrier 'trained' was not reached by host 1 within 1 s. Host 1 was last at step 3. Look at the log of this"
+        " host, or give the barrier a longer timeout.",
+    )
+    kind, message, *_ = found["differs"]
+    assert kind == "RegionFailed"
+    said = "Region 'guarded' failed: host 1 raised HostsDiffer: Host 1 came to step 3 at call 3 of agree(),"
+    assert message.startswith(said)
+    assert found["in the flow"][1].startswith("prefect_tpu.barrier() was called in the flow itself")
+    logs = [flow.text(layout.log(1, host)) for host in (0, 1)]
+    shown = "shown: float32[4] over 2 devices as ('rows',) = [0. 0. 1. 1.]"
+    assert [log.count(line) for log in logs for line in ("printed once alike", shown)] == [1, 2, 0, 0]
+    assert "Where this host stood" in logs[0] and "multihost_utils.process_allgather" in logs[0]
+    recorded = [name for name in flow.storage.list(layout.PROFILE) if name.endswith(".xplane.pb")]
+    assert len(recorded) == 2 * 4 and len({name.rpartition("/")[0] for name in recorded}) == 4, recorded
+
+
 def test_regions_train_together_and_each_goes_on_from_its_own_checkpoint(machine: Any, wait_until: Any) -> None:
     flow = Flow(machine, "trains")
     driver = flow.drive()

@@ -45,6 +45,27 @@ def test_it_goes_on_with_the_same_weights_and_the_same_history(alone: Slice, way
         assert value[str(step)] == [value["whole"], True, EPOCHS - done], step
 
 
+def test_the_best_epochs_stay_with_what_they_came_to(alone: Slice) -> None:
+    hosts = alone.start_outside("best_of_epochs")
+    (value,) = hosts.values()
+    losses = value["history"]["val_loss"]
+    best = losses.index(min(losses[:3]))
+    assert best == 1 and min(losses) in (losses[1], losses[3])
+    ends = {str(AN_EPOCH * (epoch + 1) - 1): loss for epoch, loss in enumerate(losses)}
+    expected = {step: ends[step] for step in (min(ends, key=lambda step: ends[step]), "15")}
+
+    whole, kept = value["whole"]
+    assert {step: metrics["val_loss"] for step, metrics in kept.items()} == expected
+    assert all(set(metrics) == {"loss", "mae", "val_loss", "val_mae"} for metrics in kept.values())
+    assert value["each"].keys() == kept.keys() and value["each"] == kept
+    assert value["left at"] == AN_EPOCH - 1  # the epoch was over by then
+    ended, stayed = value["left"]
+    assert stayed.pop("3")["val_loss"] == ends["3"], "what a run began with stays"
+    assert (ended, stayed) == (whole, kept)
+    assert value["never"].keys() == {"15"}
+    assert hosts.log(0).count("ended without 'accuracy', by which best=… goes: Keras told of loss") == 1
+
+
 def test_what_cannot_be_saved_is_refused(alone: Slice) -> None:
     (said,) = alone.start_outside("refusals").values()
     assert "has no weights yet" in said["unbuilt"]
@@ -53,6 +74,7 @@ def test_what_cannot_be_saved_is_refused(alone: Slice) -> None:
     assert "was given a ndarray: give the model that fit trains" in said["no model"]
     assert "has no optimizer yet" in said["no optimizer"]
     assert "has other variables than when keras_checkpoints() was opened" in said["others"]
+    assert "say so by fit(steps_per_epoch=…)" in said["unknown"]
 
 
 def test_another_backend_than_jax_is_refused() -> None:

@@ -9,7 +9,7 @@ import pytest
 from prefect_tpu.infra.errors import Failure, FailureKind
 from prefect_tpu.infra.job import AttemptSummary, JobResult
 from prefect_tpu.infra.launcher.news import News
-from prefect_tpu.infra.policy.failures import failure
+from prefect_tpu.infra.policy.failure_kinds import failure
 from prefect_tpu.infra.state import HostObservation, HostPhase, JobState, Observation, WaitFor, Waiting
 from prefect_tpu.tasks.slice_events import MOST_SAID, Event, Name, SliceEvents, end_of, events_of, without_result
 

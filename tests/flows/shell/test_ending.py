@@ -7,7 +7,7 @@ import pytest
 from prefect_tpu.flows.shell.ending import again, show_end, verdict
 from prefect_tpu.infra.errors import FailureKind
 from prefect_tpu.infra.job import AttemptSummary, JobResult
-from prefect_tpu.infra.policy.failures import failure
+from prefect_tpu.infra.policy.failure_kinds import failure
 
 
 def ended(kind: FailureKind | None, message: str = "", host: int | None = None) -> JobResult:

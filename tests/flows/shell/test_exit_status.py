@@ -16,7 +16,7 @@ from prefect_tpu.infra.errors import (
     UsageError,
     WrongSlice,
 )
-from prefect_tpu.infra.policy.failures import failure
+from prefect_tpu.infra.policy.failure_kinds import failure
 
 
 @pytest.mark.parametrize(

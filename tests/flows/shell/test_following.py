@@ -11,7 +11,7 @@ from prefect_tpu.infra.launcher import history
 from prefect_tpu.infra.launcher.host_status import HostStatus
 from prefect_tpu.infra.launcher.news import News
 from prefect_tpu.infra.launcher.status import JobStatus
-from prefect_tpu.infra.policy.failures import failure
+from prefect_tpu.infra.policy.failure_kinds import failure
 from prefect_tpu.infra.state import HostPhase, JobState
 from prefect_tpu.infra.storage import LocalStorage
 

@@ -32,7 +32,7 @@ from prefect_tpu.flows.work_pool.facts import Driver, JobFacts, JobPhase, RunFac
 from prefect_tpu.flows.work_pool.words import crashed
 from prefect_tpu.infra.errors import FailureKind
 from prefect_tpu.infra.launcher.handed_back import HandedBack
-from prefect_tpu.infra.policy.failures import failure
+from prefect_tpu.infra.policy.failure_kinds import failure
 from prefect_tpu.infra.state import JobState
 
 LOST = failure(FailureKind.PREEMPTED, "Host 1 was told to leave.")

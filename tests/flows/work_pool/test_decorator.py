@@ -25,6 +25,9 @@ def step(number: int = 1) -> int:
         ({"zone": ["us-east5-b"]}, "Did you mean 'zones'"),
         ({"accelerator": "v6e-15"}, "v6e-16"),
         ({"fallback_accelerators": ["v5p-3"]}, "v5p"),
+        ({"mesh": "wide"}, "Setting 'mesh' of a run on a slice is 'wide': Mesh 'wide' cannot be read"),
+        ({"mesh": {"tp": 4}, "accelerator": "v6e-8", "slices": 2}, "v6e-8"),
+        ({"profile": "all"}, "Profile 'all' names no steps"),
         ({"slices": 0}, "Setting 'slices' of a run on a slice is 0"),
         ({"backend": "cloud"}, "'local', 'jobset' or 'pathways'"),
         ({"grace": "long"}, "Setting 'grace'"),
@@ -49,11 +52,18 @@ def test_it_decorates_flows_alone() -> None:
         tpu_slice()(wrong)  # type: ignore[arg-type]
 
 
+def test_a_mesh_may_be_given_as_for_any_job() -> None:
+    made = tpu_slice(accelerator="v6e-16", mesh={"data": -1, "tp": 4}, profile="skip=3,steps=2")(flow(step))
+    assert made.job_variables["mesh"] == '{"data": -1, "tp": 4}'
+
+
 @pytest.mark.parametrize(
     "said",
     [
         {"accelerator": "{{ prefect.variables.accelerator }}", "slices": "{{ prefect.variables.slices }}"},
         {"env.LEVEL": "debug"},
+        {"mesh": "{{ prefect.variables.mesh }}", "profile": "{{ prefect.variables.profile }}"},
+        {"mesh": "tp=8", "accelerator": "v6e-16", "slices": "{{ prefect.variables.slices }}"},
         {"of_our_own_template": 1},
         {"accelerator": "v6e-16:spot", "fallback_accelerators": ["v5e-16", "v5p-8"]},
     ],

@@ -11,7 +11,7 @@ from prefect_tpu.infra.errors import Failure, FailureKind
 from prefect_tpu.infra.job import AttemptSummary, JobResult, Program, SliceJob
 from prefect_tpu.infra.launcher import history
 from prefect_tpu.infra.plan import HostPlan
-from prefect_tpu.infra.policy.failures import failure
+from prefect_tpu.infra.policy.failure_kinds import failure
 from prefect_tpu.infra.state import JobState
 from prefect_tpu.infra.storage import LocalStorage
 

@@ -8,7 +8,7 @@ from prefect.client.schemas.objects import StateType
 from prefect_tpu.flows.work_pool.orphans import Orphan, is_abandoned, state_of
 from prefect_tpu.infra.errors import FailureKind
 from prefect_tpu.infra.job import JobResult
-from prefect_tpu.infra.policy.failures import failure
+from prefect_tpu.infra.policy.failure_kinds import failure
 
 RUNS, CANCELS = StateType.RUNNING, StateType.CANCELLING
 

@@ -12,7 +12,7 @@ from prefect.client.schemas.objects import FlowRun, State, StateType
 from prefect_tpu.flows.work_pool.facts import JobFacts, JobPhase
 from prefect_tpu.flows.work_pool.run_ends import NEWS, end_of
 from prefect_tpu.infra.errors import FailureKind
-from prefect_tpu.infra.policy.failures import failure
+from prefect_tpu.infra.policy.failure_kinds import failure
 from prefect_tpu.infra.state import JobState
 
 NOW = datetime.datetime(2030, 1, 1, tzinfo=datetime.UTC)

@@ -54,6 +54,9 @@ def settings() -> Iterator[None]:
         (IN_CLUSTER, "backend", "jobset"),
         ({**IN_CLUSTER, "pathways_jax": "0.10.2", "accelerator": "v6e-16"}, "backend", "pathways"),
         ({**IN_CLUSTER, "accelerator": "v6e-16", "slices": 2}, "slices", 2),
+        ({"accelerator": "cpu-2x2", "mesh": "data=-1,tp=2"}, "mesh", '{"data": -1, "tp": 2}'),
+        ({}, "mesh", ""),
+        ({"profile": "skip=3"}, "profile", "skip=3"),
     ],
 )
 def test_each_setting_finds_its_place(said: dict[str, Any], field: str, value: object, tmp_path: Path) -> None:
@@ -90,6 +93,9 @@ def test_pods_have_what_was_said_of_them_and_whose_they_are_told_without_labels(
         ({"output": "gs://bucket/jobs"}, "no folder of this machine"),
         ({**IN_CLUSTER, "memory": "much"}, "Kubernetes quantity"),
         ({"slices": "two"}, "slices is 'two'"),
+        ({"mesh": "wide"}, "mesh is 'wide': Mesh 'wide' cannot be read"),
+        ({"accelerator": "cpu-2x1", "mesh": "tp=4"}, "cpu-2x1"),
+        ({"profile": "all"}, "profile is 'all': Profile 'all' names no steps: write skip=N,steps=M"),
         ({"command": "echo 'half"}, "cannot be read"),
         ({"command": " "}, "empty"),
         ({**IN_CLUSTER, "env": {"TOKEN": "plain"}, "secrets": {"TOKEN": "tokens/key"}}, "'TOKEN'"),

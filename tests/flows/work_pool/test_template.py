@@ -25,10 +25,11 @@ ROOT = Path(__file__).parents[3]
 
 
 def of_an_older_version() -> Template:
-    """One that had other words, another default, no `zones` yet, and a field that is gone since."""
+    """One that had other words, another default, no `mesh` and `profile` yet, and a field that is gone since."""
     template = base_job_template()
     fields = template["variables"]["properties"]
-    del fields["zones"], template["job_configuration"]["zones"]
+    for name in ("mesh", "profile"):
+        del fields[name], template["job_configuration"][name]
     fields["grace"] |= {"default": 10.0, "description": "As it was told then."}
     fields["backend"]["enum"] = ["", "local", "jobset", "xpk"]
     fields["steps"] = {"type": "integer", "title": "Steps", "default": 3}
@@ -55,7 +56,7 @@ def test_an_older_one_that_nobody_changed_becomes_one_of_now() -> None:
     new, _ = updated(of_an_older_version())
     assert new == base_job_template() and made_by(new) == version()
     assert what_changes(of_an_older_version()) == {
-        "zones": "added", "grace": "renewed", "backend": "renewed", "steps": "removed",
+        "mesh": "added", "profile": "added", "grace": "renewed", "backend": "renewed", "steps": "removed",
     }  # fmt: skip
 
 
@@ -133,6 +134,8 @@ def test_what_a_pool_is_made_with_counts_as_said_by_a_person() -> None:
         ({"acelerator": "v6e-16"}, "Did you mean 'accelerator'"),
         ({"backend": "xpk"}, "backend is 'xpk'"),
         ({"slices": 0}, "slices is 0"),
+        ({"mesh": "wide"}, "mesh is 'wide': Mesh 'wide' cannot be read"),
+        ({"profile": "skip=0"}, "profile is 'skip=0': Profile 'skip=0' records nothing"),
         ({"accelerator": "v6e-15"}, "v6e-16"),
         ({"backend": "local", "image": "trainer:1"}, "has no pods"),
         ({"memory": "much"}, "Kubernetes quantity"),
@@ -145,6 +148,7 @@ def test_defaults_that_no_run_could_have_are_refused(defaults: dict[str, Any], w
 
 def test_defaults_of_a_pool_may_leave_the_image_to_deployments() -> None:
     check_defaults({"backend": "jobset", "cluster": "block:training", "accelerator": "v6e-16"})
+    check_defaults({"mesh": "{{ prefect.variables.mesh }}", "profile": "skip=10,steps=5"})
     check_defaults({})
 
 

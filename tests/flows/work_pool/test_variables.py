@@ -15,7 +15,7 @@ ASKED_FOR = {
     *("accelerator", "fallback_accelerators", "slices", "backend", "cluster", "fallback_clusters", "zones"),
     *("make_pools", "capacity", "image", "namespace", "queue", "priority_class", "service_account", "env", "secrets"),
     *("volumes", "cpu", "memory", "output", "provision_timeout", "run_timeout", "stall_timeout", "grace"),
-    *("max_preemptions", "command", "labels"),
+    *("max_preemptions", "command", "labels", "mesh", "profile"),
 }
 OF_PREFECT = {"name", "env", "labels", "command"}  # what it has itself, nulls and all
 

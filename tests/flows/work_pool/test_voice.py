@@ -14,7 +14,7 @@ from prefect_tpu.infra.job import AttemptSummary
 from prefect_tpu.infra.launcher.handed_back import HandedBack
 from prefect_tpu.infra.launcher.news import News
 from prefect_tpu.infra.launcher.wording import end_in_words
-from prefect_tpu.infra.policy.failures import failure
+from prefect_tpu.infra.policy.failure_kinds import failure
 from prefect_tpu.infra.state import HostObservation, HostPhase, JobState, Observation, WaitFor
 from prefect_tpu.tasks.slice_events import SliceEvents
 

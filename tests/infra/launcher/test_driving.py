@@ -18,7 +18,7 @@ from prefect_tpu.infra.launcher.driving import driving
 from prefect_tpu.infra.launcher.lease import Lease
 from prefect_tpu.infra.launcher.news import News
 from prefect_tpu.infra.places import data_folder
-from prefect_tpu.infra.policy.failures import failure
+from prefect_tpu.infra.policy.failure_kinds import failure
 from prefect_tpu.infra.storage import LocalStorage
 
 pytestmark = pytest.mark.slices  # it waits for real time to pass

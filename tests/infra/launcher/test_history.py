@@ -16,7 +16,7 @@ from prefect_tpu.infra.job import AttemptSummary, JobResult, SliceJob
 from prefect_tpu.infra.launcher import history
 from prefect_tpu.infra.launcher.written import Reader
 from prefect_tpu.infra.plan import HostPlan
-from prefect_tpu.infra.policy.failures import failure
+from prefect_tpu.infra.policy.failure_kinds import failure
 from prefect_tpu.infra.storage import LocalStorage
 
 MakeJob, MakePlan = Callable[..., SliceJob], Callable[..., HostPlan]

@@ -12,7 +12,7 @@ from prefect_tpu.infra.job import AttemptSummary, SliceJob
 from prefect_tpu.infra.launcher.offers import Offers
 from prefect_tpu.infra.pods import PodSettings
 from prefect_tpu.infra.policy.capacity import LONGEST_SILENCE_SECONDS, REST_SECONDS, choose
-from prefect_tpu.infra.policy.failures import failure
+from prefect_tpu.infra.policy.failure_kinds import failure
 from prefect_tpu.infra.state import Offer, Waiting
 
 A, B = Offer(accelerator="v6e-16"), Offer(accelerator="cpu")

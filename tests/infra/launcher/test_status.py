@@ -22,7 +22,7 @@ from prefect_tpu.infra.launcher import history
 from prefect_tpu.infra.launcher.lease import Lease
 from prefect_tpu.infra.launcher.status import StatusReader, pause_between_looks, read_status
 from prefect_tpu.infra.plan import HostPlan
-from prefect_tpu.infra.policy.failures import failure
+from prefect_tpu.infra.policy.failure_kinds import failure
 from prefect_tpu.infra.scratch import HostProgress
 from prefect_tpu.infra.state import FINAL, HostPhase, JobState
 from prefect_tpu.infra.storage import LocalStorage, Storage, open_storage

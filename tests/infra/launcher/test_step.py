@@ -30,7 +30,7 @@ from prefect_tpu.infra.launcher.actions import (
 from prefect_tpu.infra.launcher.step import KILL_AFTER_GRACE_SECONDS, SETTLE_SECONDS, step
 from prefect_tpu.infra.launcher.view import Live, View
 from prefect_tpu.infra.policy.capacity import CAPACITY
-from prefect_tpu.infra.policy.failures import failure
+from prefect_tpu.infra.policy.failure_kinds import failure
 from prefect_tpu.infra.state import Cause, HostObservation, HostPhase, JobState, Observation, Offer, Waiting
 
 JOB = SliceJob(

@@ -7,7 +7,7 @@ import pytest
 from prefect_tpu.infra.contract import Progress
 from prefect_tpu.infra.errors import FailureKind
 from prefect_tpu.infra.launcher.wording import counted, end_in_words, progress_in_words
-from prefect_tpu.infra.policy.failures import failure
+from prefect_tpu.infra.policy.failure_kinds import failure
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from prefect_tpu.infra.job import AttemptSummary, JobResult, SliceJob
 from prefect_tpu.infra.launcher import history
 from prefect_tpu.infra.launcher.written import Reader
 from prefect_tpu.infra.plan import HostPlan
-from prefect_tpu.infra.policy.failures import failure
+from prefect_tpu.infra.policy.failure_kinds import failure
 from prefect_tpu.infra.rehearsal import Note, take_note
 from prefect_tpu.infra.storage import Storage, open_storage
 

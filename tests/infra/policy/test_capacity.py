@@ -25,7 +25,7 @@ from prefect_tpu.infra.policy.capacity import (
     said_in_vain,
     to_avoid,
 )
-from prefect_tpu.infra.policy.failures import failure
+from prefect_tpu.infra.policy.failure_kinds import failure
 from prefect_tpu.infra.state import Cause, HostObservation, HostPhase, Observation, Offer
 
 A, B, C = (Offer(accelerator=name) for name in ("v6e-16", "v5e-16", "v5p-32"))

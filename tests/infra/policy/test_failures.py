@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from prefect_tpu.infra.contract import ExitCode, HostRecord, KilledBy, ProgramError, Progress, Silence, StopReason
 from prefect_tpu.infra.errors import Failure, FailureKind
-from prefect_tpu.infra.policy.failures import ADVICE, RETRYABLE, classify, failure, is_decided, with_saves
+from prefect_tpu.infra.policy.failure_kinds import ADVICE, RETRYABLE, failure, with_saves
+from prefect_tpu.infra.policy.failures import classify, is_decided
 from prefect_tpu.infra.state import Cause, HostObservation, HostPhase, Observation
 
 Kind = FailureKind

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from prefect_tpu.infra.errors import FailureKind
 from prefect_tpu.infra.job import AttemptSummary
 from prefect_tpu.infra.policy.capacity import CAPACITY
-from prefect_tpu.infra.policy.failures import RETRYABLE, failure
+from prefect_tpu.infra.policy.failure_kinds import RETRYABLE, failure
 from prefect_tpu.infra.policy.restarts import LONGEST_WAIT_SECONDS, Budget, GiveUp, Restart, after
 
 PROGRAM = {FailureKind.PROGRAM_ERROR, FailureKind.OUT_OF_MEMORY}

@@ -17,6 +17,8 @@ class Words:
 
 
 class OneBoard:
+    ends_with_leader = False
+
     def __init__(self, words: Words, host: int, hosts: int) -> None:
         self._words, self.host, self.hosts = words, host, hosts
 

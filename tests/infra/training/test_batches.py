@@ -191,10 +191,22 @@ def test_what_has_no_position_is_refused_at_the_beginning() -> None:
     for data in (iter([1, 2]), grain.MapDataset.range(4)):
         with pytest.raises(UsageError, match="has no position that could be saved"):
             data_position.check(data)  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match="Stream cannot be saved: .* Let state_dict"):
-        stream = Stream()
-        stream.drawn = object()  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize("drawn", [object(), (1, 2), {1: "one"}, [{"rows": {3}}]])
+def test_a_position_that_json_would_change_is_refused(drawn: Any) -> None:
+    stream = Stream()
+    stream.drawn = drawn
+    with pytest.raises(UsageError, match="Stream cannot be saved: state_dict.. returns what is neither bytes nor JSON"):
         data_position.positions(stream)
+
+
+@pytest.mark.parametrize("drawn", [None, True, 0.5, float("inf"), [1, "two", {"three": []}]])
+def test_a_position_that_json_keeps_comes_back(drawn: Any) -> None:
+    stream, other = Stream(), Stream()
+    stream.drawn = drawn
+    data_position.set_position(other, json.loads(json.dumps(data_position.positions(stream))), 0, 1)
+    assert other.drawn == drawn and type(other.drawn) is type(drawn)
 
 
 def test_a_position_that_other_hosts_do_not_take_is_explained() -> None:

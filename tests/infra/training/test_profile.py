@@ -37,25 +37,18 @@ def test_the_job_asks(inside_job: Callable[..., Any], monkeypatch: pytest.Monkey
     assert recorder(nobody) is not None
 
 
-@pytest.mark.parametrize(
-    ("window", "says"),
-    [
-        ("skip=1,steps=1", "it is JAX that records, and this program does not use it; PyTorch has torch.profiler\n"),
-        (
-            "skip=5",
-            "its program ended with report 4, and skip=5,steps=5 records what follows report 5: use a smaller skip.\n",
-        ),
-    ],
-)
-def test_where_nothing_is_recorded_it_is_said_why(window: str, says: str, tmp_path: Path) -> None:
+def test_a_window_that_never_begins_says_so(tmp_path: Path) -> None:
     """And the program goes on."""
     code = "import prefect_tpu\nfor step in range(4): prefect_tpu.report(step)\nprint('trained')"
-    environment = {"PREFECT_TPU_PROFILE": window}
     done = subprocess.run(
-        [sys.executable, "-P", "-c", code], env=environment, cwd=tmp_path, capture_output=True, text=True, check=True
-    )
+        [sys.executable, "-P", "-c", code],
+        env={"PREFECT_TPU_PROFILE": "skip=5"}, cwd=tmp_path, capture_output=True, text=True, check=True,
+    )  # fmt: skip
     assert done.stdout == "trained\n" and list(tmp_path.iterdir()) == []
-    assert done.stderr == f"prefect-tpu: no profile is recorded on this host: {says}"
+    assert done.stderr == (
+        "prefect-tpu: no profile is recorded on this host: its program ended with report 4, and skip=5,steps=5 records"
+        " what follows report 5: use a smaller skip.\n"
+    )
 
 
 def test_what_the_chips_raise_is_the_program_s(tmp_path: Path) -> None:
@@ -66,3 +59,24 @@ def test_what_the_chips_raise_is_the_program_s(tmp_path: Path) -> None:
 
     with pytest.raises(RuntimeError, match="reset by peer"):
         Recorder(Window(skip=1, steps=1), str(tmp_path), "run", nobody, None).reported(0, lost)
+
+
+@pytest.mark.parametrize(
+    ("module", "why"),
+    [
+        ("neither", "it is JAX or PyTorch that records, and this program uses neither"),
+        ("torch_xla", "it is torch_xla that computes: use torch_xla.debug.profiler"),
+    ],
+)
+def test_a_program_that_nobody_can_record_is_told_and_goes_on(module: str, why: str, tmp_path: Path) -> None:
+    package = tmp_path / "packages" / f"{module}.py"  # as much of it as is asked: that it is imported
+    package.parent.mkdir()
+    package.touch()
+    code = f"import sys; sys.path.append('packages'); import prefect_tpu, {module}\n"
+    code += "for step in range(4): prefect_tpu.report(step)\nprint('trained')"
+    environment = {"PREFECT_TPU_PROFILE": "skip=1,steps=1"}
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code], env=environment, cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "trained\n" and list(tmp_path.iterdir()) == [package.parent]
+    assert done.stderr == f"prefect-tpu: no profile is recorded on this host: {why}\n"

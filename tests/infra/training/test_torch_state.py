@@ -85,5 +85,5 @@ def test_hosts_meet_over_no_other_framework(framework: str, says: str) -> None:
 def test_what_has_no_state_is_refused() -> None:
     with pytest.raises(UsageError, match=r"more=\{'rates': …\}.*a float: give what has state_dict"):
         prefect_tpu.torch_checkpoints("model", more={"rates": 0.1})
-    with pytest.raises(UsageError, match="a list, whose position nobody can ask for"):
+    with pytest.raises(UsageError, match="A list has no position that could be saved: give data=… what has"):
         prefect_tpu.torch_checkpoints("model", data=[1])
