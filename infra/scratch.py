@@ -7,6 +7,7 @@ from __future__ import annotations
 import faulthandler
 import json
 import os
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from itertools import count, takewhile
@@ -120,6 +121,19 @@ def overwrite(path: Path, data: bytes) -> None:
     temporary = path.with_suffix(f".{os.getpid()}.tmp")  # a program may be several processes
     temporary.write_bytes(data)
     os.replace(temporary, path)
+
+
+def keep_first(path: Path, data: bytes) -> bytes:
+    """Write it where nothing is yet, atomically; what is there afterwards. Of several threads one is the first."""
+    temporary = path.with_suffix(f".{os.getpid()}-{threading.get_ident()}.tmp")
+    temporary.write_bytes(data)
+    try:
+        os.link(temporary, path)
+    except FileExistsError:
+        return path.read_bytes()
+    finally:
+        temporary.unlink()
+    return data
 
 
 def add_event(folder: Path, event: Event, after: float, /, **facts: object) -> None:

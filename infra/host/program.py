@@ -31,7 +31,7 @@ from prefect_tpu.infra.host.out_of_memory import is_out_of_memory
 from prefect_tpu.infra.job import Program
 from prefect_tpu.infra.plan import HostPlan
 from prefect_tpu.infra.rehearsal import Rehearsal
-from prefect_tpu.infra.scratch import answer_with_stacks, overwrite
+from prefect_tpu.infra.scratch import answer_with_stacks, keep_first
 
 
 def main() -> None:
@@ -53,8 +53,9 @@ def main() -> None:
         outcome = _left(exc, plan, place)
     except BaseException as exc:
         outcome = _raised(exc, plan, place)
-    overwrite(place / Scratch.OUTCOME, contract.write_json(outcome))
-    leave(outcome["exit_code"])
+    # A thread that knows why hosts part has said so already, and what followed of it is no news.
+    kept = keep_first(place / Scratch.OUTCOME, contract.write_json(outcome))
+    leave(contract.read_json(kept, "This program's outcome")["exit_code"])
 
 
 def _served(plan: HostPlan, scratch: Path) -> dict[str, Any]:

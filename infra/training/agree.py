@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import json
 import operator
+import os
 import sys
 import threading
 import time
@@ -21,7 +22,7 @@ from typing import Any, NoReturn
 from prefect_tpu.infra.errors import HostsDiffer, UsageError
 from prefect_tpu.infra.training import trail
 from prefect_tpu.infra.training.board import Board, board, hear
-from prefect_tpu.infra.training.giving_up import give_up
+from prefect_tpu.infra.training.giving_up import account_for
 from prefect_tpu.infra.training.trail import END, Mark, Parting, Trail
 from prefect_tpu.infra.value_words import in_words
 
@@ -139,9 +140,10 @@ class Agreement:
 
     def _leave(self, found: Parting) -> NoReturn:
         error = HostsDiffer(f"{found.said[:1].upper()}{found.said[1:]}. {_ADVICE}")
+        code = account_for(error, is_our_fault=self._board.host in found.hosts)  # before anybody's end is felt here
         with contextlib.suppress(Exception):
             hear(self._board, VERDICT)
-        give_up(error, is_our_fault=self._board.host in found.hosts)
+        os._exit(code)
 
 
 def _whole(step: Any) -> int:

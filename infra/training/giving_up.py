@@ -1,4 +1,4 @@
-"""How does a thread end a program whose own thread may never come back? With an account for its runner, at once."""
+"""How does a thread end a program whose own thread may never come back? With an account for its runner."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import threading
 import traceback
 from dataclasses import asdict
 from pathlib import Path
-from typing import NoReturn
 
 from prefect_tpu.infra import contract
 from prefect_tpu.infra.contract import Env, ExitCode, ProgramError, Scratch
-from prefect_tpu.infra.scratch import overwrite
+from prefect_tpu.infra.scratch import keep_first
 
 
-def give_up(error: Exception, *, is_our_fault: bool) -> NoReturn:
-    """End this process as if its program had raised the error where it stands now.
+def account_for(error: Exception, *, is_our_fault: bool) -> ExitCode:
+    """Say that this process ends as if its program had raised the error where it stands now; with which code it then
+    must leave. Whatever the program itself says later, as that a peer is lost, does not count any more.
 
     is_our_fault: whether it began on this host; else another one's account names the cause.
     """
@@ -35,8 +35,8 @@ def give_up(error: Exception, *, is_our_fault: bool) -> NoReturn:
             "lost_peer": not is_our_fault,
         }
         with contextlib.suppress(OSError):  # a full disk; the exit code still tells
-            overwrite(Path(place, Scratch.OUTCOME), contract.write_json(account))
-    os._exit(code)
+            keep_first(Path(place, Scratch.OUTCOME), contract.write_json(account))
+    return code
 
 
 def where_the_program_stands() -> str:
