@@ -36,6 +36,7 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("house")
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads them
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests of one file go to one process, as they share what is dear; those that do not name a group of their own."""
     for item in items:
