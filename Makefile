@@ -19,7 +19,7 @@ PYTHON = $(shell .ci/find-python)
 
 # Most tests wait for processes: three files of them at a time also on two cores, though each brings its own servers.
 # In their own order: by the number of its tests, what takes longest would be begun last.
-SIDE_BY_SIDE := -n 3 --dist loadgroup --no-loadscope-reorder
+SIDE_BY_SIDE := -n 3 --dist loadfile --no-loadscope-reorder
 
 # What the pods of the cluster tier have: what a program needs, and nothing of ours.
 POD_NEEDS := jax>=0.10 orbax-checkpoint>=0.12 gcsfs

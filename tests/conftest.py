@@ -21,6 +21,8 @@ from typing import Any
 import hypothesis
 import psutil
 import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
 
 sys.path.append(str(Path(__file__).parent / "fakes"))  # tests are no package; servers at the network's edge are for all
 
@@ -36,12 +38,15 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("house")
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads them
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests of one file go to one process, as they share what is dear; those that do not name a group of their own."""
-    for item in items:
-        if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(str(item.path)))
+class PagesApart(LoadFileScheduling):
+    """Tests of one file go to one process, as they share what is dear. Pages share nothing, and some take minutes."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return nodeid if nodeid.startswith("tests/docs/test_pages_") else super()._split_scope(nodeid)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> PagesApart:
+    return PagesApart(config, log)
 
 
 # Before any import of Prefect or JAX: both read their settings while they are imported.

@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-import pytest
 from page_blocks import blocks
 from reader import PAGES, Reader, page_id
-
-if TYPE_CHECKING:
-    from _pytest.mark import ParameterSet
 
 EXECUTED = [page for page in PAGES if any(block.is_executed for block in blocks(page))]
 NEED_CLUSTER = [page for page in EXECUTED if any(block.needs_cluster for block in blocks(page))]  # tests/cluster does
@@ -18,11 +13,6 @@ NEED_GOOGLE = [page for page in EXECUTED if any(block.needs_google for block in 
 NEED_SERVER = [page for page in EXECUTED if any(block.needs_server for block in blocks(page))]
 NEED_FRAMEWORKS = [page for page in EXECUTED if any(block.needs_frameworks for block in blocks(page))]
 ELSEWHERE = NEED_SERVER + NEED_CLUSTER + NEED_GOOGLE + NEED_FRAMEWORKS
-
-
-def alone(page: Path, *marks: pytest.MarkDecorator) -> ParameterSet:
-    """A page as a test's parameter; any process may take it, whoever has the other pages of its file."""
-    return pytest.param(page, marks=[pytest.mark.xdist_group(page_id(page)), *marks], id=page_id(page))
 
 
 def follow(page: Path, reader: Reader) -> None:

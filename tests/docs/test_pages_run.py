@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from pages_followed import ELSEWHERE, EXECUTED, NEED_GOOGLE, alone, follow
+from pages_followed import ELSEWHERE, EXECUTED, NEED_GOOGLE, follow
 from reader import Reader, page_id
 
 from prefect_tpu.infra.gcp.google_api import CLOUD_QUOTAS, MONITORING
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 LONG = ("docs/examples/language_model/README.md", "docs/examples/two_slices/README.md")  # trainings of some minutes
 HERE = [
-    alone(page, *([pytest.mark.long] if page_id(page) in LONG else [])) for page in EXECUTED if page not in ELSEWHERE
+    pytest.param(page, marks=[pytest.mark.long] if page_id(page) in LONG else [], id=page_id(page))
+    for page in EXECUTED
+    if page not in ELSEWHERE
 ]
 
 
