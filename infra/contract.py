@@ -54,6 +54,7 @@ class Env:
     SLICES = "PREFECT_TPU_LOCAL_SLICES"  # how many slices this machine lends at once
     PROFILE = "PREFECT_TPU_PROFILE"  # which steps to record, as `skip=10,steps=5`, where its job does not say
     MAX_HOSTS = "PREFECT_TPU_LOCAL_MAX_HOSTS"  # how many hosts a slice of this machine may have
+    COMPILER_PYTHON = "PREFECT_TPU_COMPILER_PYTHON"  # an interpreter whose environment has jax[tpu], for `compile`
 
 
 class Scratch:

@@ -1,0 +1,86 @@
+"""What does the compiler say of one question after another? What was found out for one is kept for the next."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from prefect_tpu.infra.accelerators import resolve
+from prefect_tpu.infra.compiler.capture import first_step, loaded
+from prefect_tpu.infra.compiler.lowering import Portable, portable
+from prefect_tpu.infra.compiler.measuring import Asked, problem_verdict, step_verdict
+from prefect_tpu.infra.compiler.question import Question, Target, takes_mesh
+from prefect_tpu.infra.compiler.slices import topology_words
+from prefect_tpu.infra.compiler.surroundings import surround
+from prefect_tpu.infra.signatures import of_function
+
+if TYPE_CHECKING:
+    from jax import Device
+    from jax.sharding import Mesh
+    from jax.stages import Lowered
+
+
+class Answering:
+    """The one program of this process.
+
+    A program that is run up to its step has the devices of its first question for ever: JAX counts them once. A function
+    that lowers its step itself is given a mesh of whatever slice is asked about.
+    """
+
+    def __init__(self, target: Target, scratch: Path) -> None:
+        self._target, self._scratch = target, scratch
+        self._first: Question | None = None
+        self._program: Callable[..., Any] | None = None
+        self._steps: dict[str, Portable] = {}
+
+    def answer(self, question: Question) -> dict[str, Any]:
+        """A verdict as JSON, and whether this process could be asked about slices of another size too."""
+        if self._first is None:
+            self._first = question
+            surround(self._target, question, self._scratch)
+        asked = Asked(question=question, slice=resolve(question.accelerator))
+        try:
+            verdict = self._verdict(asked)
+        except BaseException as exc:  # the program's own, JAX's or the compiler's: each is an answer
+            verdict = problem_verdict(asked, exc, self._target)
+        return {"verdict": verdict.to_json(), "any_size": self._program is not None and self._lowers_itself}
+
+    def _verdict(self, asked: Asked) -> Any:
+        devices = _devices(asked)
+        lowered, mesh = self._lowered(asked, devices)
+        began = time.monotonic()
+        compiled = lowered.compile()
+        return step_verdict(asked, mesh, compiled, time.monotonic() - began)
+
+    def _lowered(self, asked: Asked, devices: Sequence[Device]) -> tuple[Lowered, Mesh]:
+        if self._program is None:
+            self._program = loaded(self._target)
+        if not self._lowers_itself:
+            return self._step(asked.question).on(devices)
+        from prefect_tpu.infra.training.mesh import mesh_over
+
+        mesh = mesh_over(devices, asked.question.mesh or {"data": -1})
+        return self._program(mesh, **asked.question.params), mesh
+
+    def _step(self, question: Question) -> Portable:
+        assert self._program is not None
+        key = json.dumps(question.params, sort_keys=True)
+        if key not in self._steps:
+            call = first_step(self._program, question.params)
+            self._steps = {key: portable(call, question.slices)}  # the last one alone: they hold much memory
+        return self._steps[key]
+
+    @property
+    def _lowers_itself(self) -> bool:
+        return self._program is not None and takes_mesh(of_function(self._program))
+
+
+def _devices(asked: Asked) -> Sequence[Device]:
+    from jax.experimental import topologies
+
+    words = topology_words(asked.slice, asked.question.slices)
+    return topologies.get_topology_desc(**words).devices  # type: ignore[no-any-return]

@@ -1,0 +1,121 @@
+"""How does a step that was called on CPU devices come to the devices of a slice that is not there?
+
+By `jax.export`: it writes the step down without its devices, also where the step names its mesh inside. Of what it
+writes the compiler makes the same program as of the step itself. What is donated gets lost on the way and is said
+again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from prefect_tpu.infra.compiler.capture import Call
+from prefect_tpu.infra.meshes import Devices, MeshShape, fit_mesh
+
+if TYPE_CHECKING:
+    from jax import Device
+    from jax.export import Exported
+    from jax.sharding import Mesh
+    from jax.stages import Lowered
+
+
+class WrongDevices(Exception):
+    """The step does not use all devices of the slice."""
+
+    def __init__(self, used: int, there: int) -> None:
+        self.used, self.there = used, there
+        super().__init__(f"the step runs on {used} of {there} devices")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Portable:
+    """A step without its devices.
+
+    shape: of the mesh that its arguments lie on.
+    donated: which arguments are, by place and by name.
+    """
+
+    exported: Exported
+    shape: MeshShape
+    donated: tuple[int, ...]
+    donated_names: tuple[str, ...]
+
+    def on(self, devices: Sequence[Device]) -> tuple[Lowered, Mesh]:
+        """The step lowered for the devices of a slice, and the mesh that it has there."""
+        import jax
+
+        from prefect_tpu.infra.training.mesh import placed
+        from prefect_tpu.infra.training.slices import by_slice
+
+        mesh = jax.sharding.Mesh(placed(by_slice(devices), self.shape), self.shape.names)
+        args, kwargs = self._abstract(mesh)
+        step = jax.jit(self.exported.call, donate_argnums=self.donated, donate_argnames=self.donated_names)
+        return step.lower(*args, **kwargs), mesh
+
+    def _abstract(self, mesh: Mesh) -> Any:
+        import jax
+
+        shardings = self.exported.in_shardings_jax(mesh)
+        leaves = [
+            jax.ShapeDtypeStruct(aval.shape, aval.dtype, sharding=sharding)  # type: ignore[attr-defined]
+            for aval, sharding in zip(self.exported.in_avals, shardings, strict=True)
+        ]
+        return jax.tree.unflatten(self.exported.in_tree, leaves)
+
+
+def portable(call: Call, slices: int) -> Portable:
+    """The step of a call on this process's devices, in which each slice has an equal part, one after the other.
+
+    Raises `WrongDevices`, or whatever tracing the step raises.
+    """
+    import jax
+
+    step: Any = call.function if hasattr(call.function, "trace") else jax.jit(call.function)
+    exported = jax.export.export(step, platforms=["tpu"])(*call.args, **call.kwargs)
+    if exported.nr_devices != jax.device_count():
+        raise WrongDevices(exported.nr_devices, jax.device_count())
+    args, kwargs = step.trace(*call.args, **call.kwargs).args_info
+    return Portable(
+        exported=exported,
+        shape=_shape(call, slices),
+        donated=tuple(place for place, argument in enumerate(args) if _is_donated(argument)),
+        donated_names=tuple(name for name, argument in kwargs.items() if _is_donated(argument)),
+    )
+
+
+def _is_donated(argument: Any) -> bool:
+    import jax
+
+    return any(leaf.donated for leaf in jax.tree.leaves(argument))
+
+
+def _shape(call: Call, slices: int) -> MeshShape:
+    """Of the mesh on which the arguments lie. JAX holds all of them to one order of devices, so any one tells it."""
+    import jax
+
+    for leaf in jax.tree.leaves((call.args, call.kwargs)):
+        sharding = getattr(leaf, "sharding", None)
+        if isinstance(sharding, jax.NamedSharding) and sharding.mesh.size == jax.device_count():
+            return _shape_of(sharding.mesh, slices)
+    return MeshShape(names=("devices",), sizes=(jax.device_count(),), over_slices=(slices,))
+
+
+def _shape_of(mesh: Any, slices: int) -> MeshShape:
+    """The shape, with the slices that each axis goes over, read from where the devices lie in it."""
+    import jax
+
+    each = jax.device_count() // slices
+    places = {device: place // each for place, device in enumerate(jax.devices())}
+    over = tuple(len({places[d] for d in _along(mesh.devices, axis)}) for axis in range(mesh.devices.ndim))
+    shape = MeshShape(names=tuple(mesh.axis_names), sizes=tuple(mesh.devices.shape), over_slices=over)
+    if math.prod(over) == slices:
+        return shape
+    return fit_mesh(replace(shape, over_slices=()), Devices(count=jax.device_count(), slices=slices))
+
+
+def _along(devices: Any, axis: int) -> list[Any]:
+    """The devices of one line along an axis."""
+    return list(devices[tuple(slice(None) if place == axis else 0 for place in range(devices.ndim))])

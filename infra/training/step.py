@@ -1,0 +1,52 @@
+"""Which call of a program is its training step? It says so, and then the step can be looked at and timed."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from types import MethodType
+from typing import Any, Generic, NoReturn, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Catch = Callable[[Callable[..., Any], tuple[Any, ...], Mapping[str, Any]], NoReturn]
+
+_catch: Catch | None = None
+
+
+def catch_with(catch: Catch) -> None:
+    """From now on the first call of a step goes there instead: `prefect-tpu compile` looks at it and runs none."""
+    global _catch
+    _catch = catch
+
+
+def step(function: Callable[P, R]) -> Step[P, R]:
+    """The same function, known as the program's training step: `step = tpu.step(train_step)`, or as a decorator.
+
+    `prefect-tpu compile` runs the program up to the first call of its step, and asks Google's TPU compiler about that.
+
+    Args:
+        function: one step on arrays, with `jax.jit` or without; a plain one is compiled whole where it is looked at.
+    """
+    return Step(function)
+
+
+class Step(Generic[P, R]):
+    """See `step`. Whatever else the function has, such as `lower`, this has too."""
+
+    def __init__(self, function: Callable[P, R]) -> None:
+        functools.update_wrapper(self, function)
+        self._function = function
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        if _catch is not None:
+            _catch(self._function, args, kwargs)
+        return self._function(*args, **kwargs)
+
+    def __get__(self, owner: object, kind: type | None = None) -> Any:
+        return self if owner is None else MethodType(self, owner)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_function":  # of a copy that is not filled yet
+            raise AttributeError(name)
+        return getattr(self._function, name)
