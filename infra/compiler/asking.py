@@ -43,7 +43,9 @@ class Asking:
     def __enter__(self) -> Asking:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, exc: BaseException | None, where: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, exc: BaseException | None, where: TracebackType | None
+    ) -> None:
         self._end()
 
     def ask(self, question: Question) -> Verdict:

@@ -79,5 +79,3 @@ def _lay_data(target: Target, jobs: Path) -> None:
             data.mkdir()
             (data / place.name).symlink_to(place)
         (jobs / manifest_name(name)).write_bytes(write_manifest(Manifest(kind=kind, name=place.name)))
-
-
