@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,8 +26,8 @@ if TYPE_CHECKING:
 class Answering:
     """The one program of this process.
 
-    A program that is run up to its step has the devices of its first question for ever: JAX counts them once. A function
-    that lowers its step itself is given a mesh of whatever slice is asked about.
+    A program that is run up to its step has the devices of its first question for ever: JAX counts them once. A
+    function that lowers its step itself is given a mesh of whatever slice is asked about.
     """
 
     def __init__(self, target: Target, scratch: Path) -> None:
@@ -82,5 +81,4 @@ class Answering:
 def _devices(asked: Asked) -> Sequence[Device]:
     from jax.experimental import topologies
 
-    words = topology_words(asked.slice, asked.question.slices)
-    return topologies.get_topology_desc(**words).devices  # type: ignore[no-any-return]
+    return topologies.get_topology_desc(**topology_words(asked.slice, asked.question.slices)).devices

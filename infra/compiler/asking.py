@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -108,26 +109,20 @@ class _Child:
         )
 
     def end(self) -> None:
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         self._process.wait()
         for stream in (self._process.stdin, self._process.stdout):
             assert stream is not None
-            try:
+            with contextlib.suppress(BrokenPipeError):
                 stream.close()
-            except BrokenPipeError:
-                pass
         shutil.rmtree(self._scratch, ignore_errors=True)
 
     def _tell(self, words: dict[str, Any]) -> None:
         assert self._process.stdin is not None
-        try:
+        with contextlib.suppress(BrokenPipeError):  # it is dead, and whoever waits for its answer finds out
             self._process.stdin.write(json.dumps(words).encode() + b"\n")
             self._process.stdin.flush()
-        except BrokenPipeError:
-            pass  # it is dead, and whoever waits for its answer finds out
 
 
 def _environment(compiler: Compiler, own: Mapping[str, str]) -> dict[str, str]:

@@ -105,8 +105,8 @@ def _of(python: str, jax: str, whose: str) -> Compiler:
         raise UsageError(f"{whose} Python has no libtpu: `pip install 'jax[tpu]=={jax}'` brings it.")
     if found["jax"] != jax:
         raise UsageError(
-            f"{whose} JAX is {found['jax'] or 'missing'}, and the program's is {jax}: the compiler belongs to one"
-            f" version, and what it says would be of another. Install jax[tpu]=={jax} there, or jax=={found['jax']} here."
+            f"{whose} JAX is {found['jax'] or 'missing'}, and the program's is {jax}: a compiler"
+            f" belongs to one version of it. Install jax[tpu]=={jax} there, or jax=={found['jax']} here."
         )
     return Compiler(library=library, jax=jax, libtpu=found["libtpu"])
 

@@ -60,7 +60,7 @@ class Portable:
 
         shardings = self.exported.in_shardings_jax(mesh)
         leaves = [
-            jax.ShapeDtypeStruct(aval.shape, aval.dtype, sharding=sharding)  # type: ignore[attr-defined]
+            jax.ShapeDtypeStruct(aval.shape, aval.dtype, sharding=sharding)  # type: ignore[no-untyped-call]
             for aval, sharding in zip(self.exported.in_avals, shardings, strict=True)
         ]
         return jax.tree.unflatten(self.exported.in_tree, leaves)
