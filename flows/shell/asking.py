@@ -32,7 +32,7 @@ def request_of(options: JobOptions) -> Request:
         output=where.output,
         params=named_values("--param", options.param or ()),
         arguments=tuple(options.arguments or ()),
-        data=_unique("--data", _data(options.data or ())),
+        data=named_places("--data", options.data or ()),
         settings={**_settings(options), **where.settings},
     )
 
@@ -81,8 +81,12 @@ def _value(text: str) -> object:
     return value
 
 
-def _data(given: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """A path without a name gives its own: `digits` of `data/digits.csv.gz`."""
+def named_places(option: str, given: Sequence[str]) -> dict[str, str]:
+    """What was given as `name=path`. A path without a name gives its own: `digits` of `data/digits.csv.gz`."""
+    return _unique(option, _places(option, given))
+
+
+def _places(option: str, given: Sequence[str]) -> Iterator[tuple[str, str]]:
     for text in given:
         name, equals, path = text.partition("=")
         if equals and name.isidentifier():
@@ -90,7 +94,9 @@ def _data(given: Sequence[str]) -> Iterator[tuple[str, str]]:
             continue
         name = re.sub(r"\W", "_", Path(text).resolve().name.partition(".")[0])
         if not text or not name.isidentifier():
-            raise UsageError(f"--data {text!r} gives no name for the program: write name=path, such as digits={text}.")
+            raise UsageError(
+                f"{option} {text!r} gives no name for the program: write name=path, such as digits={text}."
+            )
         yield name, text
 
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from rich.console import Console
 
-from prefect_tpu.flows.shell.asking import named_values
+from prefect_tpu.flows.shell.asking import named_places, named_values
 from prefect_tpu.flows.shell.compiler import CompileOptions
 from prefect_tpu.flows.shell.exit_status import ExitStatus
 from prefect_tpu.flows.streams import answer
@@ -33,8 +33,9 @@ def carry_out(options: CompileOptions, *, as_json: bool) -> ExitStatus:
 
 def wish_of(options: CompileOptions) -> Wish:
     params = named_values("--param", options.param or ())
+    data = named_places("--data", options.data or ())
     return Wish(
-        target=find_target(options.target, params, options.arguments or ()),
+        target=find_target(options.target, params, options.arguments or (), data),
         accelerators=tuple(options.accelerator),
         slices=options.slices,
         params=params,

@@ -95,11 +95,7 @@ def _own_jax() -> str:
 
 def _of(python: str, jax: str, whose: str) -> Compiler:
     """What an environment has. Raises `UsageError` where it is no compiler for this JAX."""
-    try:
-        done = subprocess.run([python, "-P", "-c", _ASK], capture_output=True, text=True, timeout=60, check=True)
-        found = json.loads(done.stdout)
-    except (OSError, subprocess.SubprocessError, ValueError) as exc:
-        raise UsageError(f"{whose} Python does not run: {exc}. Name an interpreter that has jax[tpu].") from exc
+    found = _seen_beside(python) or _asked(python, whose)
     library = os.path.join(found["folder"], LIBRARY)
     if not found["libtpu"] or not os.path.exists(library):
         raise UsageError(f"{whose} Python has no libtpu: `pip install 'jax[tpu]=={jax}'` brings it.")
@@ -109,6 +105,24 @@ def _of(python: str, jax: str, whose: str) -> Compiler:
             f" belongs to one version of it. Install jax[tpu]=={jax} there, or jax=={found['jax']} here."
         )
     return Compiler(library=library, jax=jax, libtpu=found["libtpu"])
+
+
+def _seen_beside(python: str) -> dict[str, str] | None:
+    """What lies beside an interpreter in a virtual environment of its own: seen at once. None where it is none."""
+    for folder in Path(python).absolute().parents[1].glob("lib/python3*/site-packages"):
+        versions = {one.name: one.version for one in metadata.distributions(path=[str(folder)])}
+        if "jax" in versions and (folder / "libtpu").is_dir():
+            return {"jax": versions["jax"], "libtpu": versions.get("libtpu", ""), "folder": str(folder / "libtpu")}
+    return None
+
+
+def _asked(python: str, whose: str) -> dict[str, str]:
+    try:
+        done = subprocess.run([python, "-P", "-c", _ASK], capture_output=True, text=True, timeout=60, check=True)
+        found: dict[str, str] = json.loads(done.stdout)
+    except (OSError, subprocess.SubprocessError, ValueError) as exc:
+        raise UsageError(f"{whose} Python does not run: {exc}. Name an interpreter that has jax[tpu].") from exc
+    return found
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -66,11 +66,19 @@ class Question:
         return cls(**data)
 
 
-def find_target(text: str, params: Mapping[str, Any], arguments: Sequence[str] = ()) -> Target:
+def find_target(
+    text: str, params: Mapping[str, Any], arguments: Sequence[str] = (), data: Mapping[str, str] | None = None
+) -> Target:
     """The target that a person names: `path.py:function`, `pkg.mod:function` or a script `path.py`.
+
+    data: name → path, as the program asks `prefect_tpu.info()` for it.
 
     Raises `UsageError` where it is not there, or does not take these parameters.
     """
+    return replace(_target(text, params, arguments), data={name: _there(name, p) for name, p in (data or {}).items()})
+
+
+def _target(text: str, params: Mapping[str, Any], arguments: Sequence[str]) -> Target:
     here = str(Path.cwd())
     if found := _FILE.fullmatch(text):
         path = _existing(found["place"])
@@ -99,6 +107,15 @@ def takes_mesh(signature: Signature | None) -> bool:
     """Whether a function lowers its step itself. One whose mesh has a default is a program that takes a spec."""
     taken = () if signature is None else (*signature.by_position, *signature.by_name)
     return bool(taken) and taken[0].name == MESH and not taken[0].has_default
+
+
+def _there(name: str, place: str) -> str:
+    path = Path(place).absolute()
+    if not path.exists():
+        raise UsageError(
+            f"Data {name!r} is not at {place}: check the path. What lies in a bucket is copied here first."
+        )
+    return str(path)
 
 
 def _existing(place: str) -> Path:

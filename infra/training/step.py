@@ -14,8 +14,8 @@ Catch = Callable[[Callable[..., Any], tuple[Any, ...], Mapping[str, Any]], NoRet
 _catch: Catch | None = None
 
 
-def catch_with(catch: Catch) -> None:
-    """From now on the first call of a step goes there instead: `prefect-tpu compile` looks at it and runs none."""
+def catch_with(catch: Catch | None) -> None:
+    """From now on each call of a step goes there instead, for who looks at it; with None, to the step again."""
     global _catch
     _catch = catch
 
