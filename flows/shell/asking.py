@@ -34,6 +34,7 @@ def request_of(options: JobOptions) -> Request:
         arguments=tuple(options.arguments or ()),
         data=named_places("--data", options.data or ()),
         settings={**_settings(options), **where.settings},
+        compile=options.compile or "",
     )
 
 

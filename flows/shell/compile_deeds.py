@@ -12,11 +12,13 @@ from prefect_tpu.flows.shell.asking import named_places, named_values
 from prefect_tpu.flows.shell.compiler import CompileOptions
 from prefect_tpu.flows.shell.exit_status import ExitStatus
 from prefect_tpu.flows.streams import answer
+from prefect_tpu.infra.compiled_ahead import compile_ahead, refusal
 from prefect_tpu.infra.compiler.checking import Finding, check
 from prefect_tpu.infra.compiler.environment import find_compiler
 from prefect_tpu.infra.compiler.question import Question, find_target
 from prefect_tpu.infra.compiler.wishes import Wish, broken, read_within
 from prefect_tpu.infra.meshes import spelled
+from prefect_tpu.infra.request import Request
 
 
 def carry_out(options: CompileOptions, *, as_json: bool) -> ExitStatus:
@@ -29,6 +31,14 @@ def carry_out(options: CompileOptions, *, as_json: bool) -> ExitStatus:
     for line in broken_demands:
         telling.say(line)
     return ExitStatus.FAILED if broken_demands or not _do_fit(found) else ExitStatus.SUCCEEDED
+
+
+def before_a_job(request: Request, *, is_quiet: bool) -> None:
+    """Compile the step of a job that is asked for. Raises `JobFailed` where it does not fit all its slices."""
+    with _telling(is_quiet=is_quiet) as telling:
+        ahead = compile_ahead(request, telling.say)
+        if (why := refusal(request.name, ahead)) is not None:
+            raise why
 
 
 def wish_of(options: CompileOptions) -> Wish:

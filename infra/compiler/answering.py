@@ -57,7 +57,7 @@ class Answering:
 
     def _lowered(self, asked: Asked, devices: Sequence[Device]) -> tuple[Lowered, Mesh]:
         if self._program is None:
-            self._program = loaded(self._target)
+            self._program = loaded(self._target, self._scratch)
         if not self._lowers_itself:
             return self._step(asked.question).on(devices)
         from prefect_tpu.infra.training.mesh import mesh_over

@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from prefect_tpu.infra.compiler.question import Target
+from prefect_tpu.infra.host.payload import WORK, unpack
 from prefect_tpu.infra.host.program import load
 from prefect_tpu.infra.job import Program
+from prefect_tpu.infra.storage import open_storage
 from prefect_tpu.infra.training import step
 
 
@@ -35,12 +37,14 @@ class _Caught(BaseException):
         self.call = call
 
 
-def loaded(target: Target) -> Callable[..., Any]:
+def loaded(target: Target, scratch: Path) -> Callable[..., Any]:
     """What is called with the parameters. Importing it runs whatever its module does on import."""
     if target.kind == "script":
         return _script(target)
-    words = f"{target.place}:{target.function}" if target.kind != "function" else target.place
-    return load(Program(kind=target.kind, target=words), Path(target.work))
+    if target.kind == "function":
+        unpack(open_storage(target.folder), target.payload, scratch / WORK)
+        return load(Program(kind="function", target=target.place), scratch / WORK)
+    return load(Program(kind=target.kind, target=f"{target.place}:{target.function}"), Path(target.work))
 
 
 def first_step(program: Callable[..., Any], params: Mapping[str, Any]) -> Call:

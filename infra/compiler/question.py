@@ -25,9 +25,10 @@ class Target:
     kind: `file` or `module`: a function of it; `script`: a whole file; `function`: what a payload carries.
     place: the file's absolute path, the module's name, or of a payload the function's name.
     function: its name; empty of a script.
-    work: the folder from which it is imported, or where a payload is laid down.
+    work: the folder from which it is imported; empty of a payload.
     arguments: of a script.
     data: name → place of the data that the program finds as if it were staged.
+    payload, folder: of a function that was sent: the hash of what it came in, and the job's folder, where that lies.
     """
 
     kind: str
@@ -36,6 +37,8 @@ class Target:
     work: str
     arguments: tuple[str, ...] = ()
     data: dict[str, str] = field(default_factory=dict)
+    payload: str = ""
+    folder: str = ""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -2,35 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
-
-SECONDS = 600.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
-    """How a command ended, and what it said."""
-
-    status: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        assert self.out, self.err
-        return json.loads(self.out)
-
-
-Compile = Callable[..., Said]
+from compile_command import SECONDS, Compile, Said
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from conftest import Compile
+from compile_command import Compile
 
 pytestmark = [pytest.mark.compiler, pytest.mark.timeout(600)]
 

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import SECONDS, Compile
+from compile_command import SECONDS, Compile
 
 from prefect_tpu.infra.accelerators import resolve
 
 pytestmark = [pytest.mark.compiler, pytest.mark.timeout(900)]
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
-BARE = Path(__file__).with_name("bare.py")
+BARE = Path(__file__).with_name("ask_of_step.py")
 SETTINGS = {"JAX_PLATFORMS": "cpu", "TPU_SKIP_MDS_QUERY": "1", "ALLOW_MULTIPLE_LIBTPU_LOAD": "1"}
 HOSTS = {1: [1, 1, 1], 4: [2, 2, 1], 8: [2, 4, 1]}
 
