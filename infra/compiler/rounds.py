@@ -1,7 +1,7 @@
 """How often is each part of a program done in a step? What a loop does counts as often as it goes round.
 
-The compiler's own counts take a loop once, whatever its rounds: a model whose layers are scanned would seem to have one.
-Its text says no rounds either, but what a loop counts, from where, by how much, and up to what.
+The compiler's own counts take a loop once, whatever its rounds: a model whose layers are scanned would seem to have
+one layer. Its text says no rounds either, but what a loop counts, from where, by how much, and up to what.
 """
 
 from __future__ import annotations
