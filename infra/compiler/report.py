@@ -63,10 +63,11 @@ class Collective:
     """What devices exchange in a step, by one kind of operation over the same axes.
 
     kind: `all-reduce`, `all-gather`, `reduce-scatter`, `all-to-all`, `collective-permute`, …
-    axes: of the mesh, that it goes over; empty where its groups are none of the mesh's.
+    axes: of the mesh, along which the devices differ that exchange it.
     count: how often it is done in a step.
     bytes: of the arrays that one device has before or after it, whichever are larger, all times together.
-    is_exact: False where some of it is in a loop whose rounds the compiler does not tell: counted once, it is more.
+    is_exact: False where the compiler does not tell how often some of it is done: what is in a loop of unknown rounds
+        counts once, and of a condition every branch does.
     """
 
     kind: str
@@ -78,17 +79,31 @@ class Collective:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """The compiler's own counts (`cost_analysis`), as they are: what is in a loop counts once, whatever its rounds.
+
+    seconds: its estimate; None where it gives none, as between slices.
+    """
+
+    flops: float
+    bytes_accessed: float
+    seconds: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """What the compiler says of a step that fits; all of one device, and of one step.
 
-    flops, bytes_accessed: floating-point operations, and bytes that go to and from memory.
-    estimated_seconds: the compiler's own estimate; None where it gives none.
+    flops: floating-point operations, with every round of its loops.
+    estimated_seconds: the compiler's estimate, stretched by the rounds of its loops; None where it gives none. It has
+        no waiting for other devices in it.
     bound_seconds: what the operations take at the device's peak: no step is faster.
+    collectives: what devices exchange; what goes between slices first.
     """
 
     memory: Memory
+    cost: Cost
     flops: float
-    bytes_accessed: float
     estimated_seconds: float | None
     bound_seconds: float
     collectives: tuple[Collective, ...]
@@ -184,11 +199,20 @@ def _step(said: dict[str, Any]) -> Step:
     estimated = said["estimated_seconds"]
     return Step(
         memory=Memory(**{name: fields.count(said["memory"][name]) for name in Memory.__dataclass_fields__}),
+        cost=_cost(fields.table(said["cost"])),
         flops=fields.number(said["flops"]),
-        bytes_accessed=fields.number(said["bytes_accessed"]),
         estimated_seconds=None if estimated is None else fields.number(estimated),
         bound_seconds=fields.number(said["bound_seconds"]),
         collectives=tuple(_collective(fields.table(one)) for one in fields.items(said["collectives"])),
+    )
+
+
+def _cost(said: dict[str, Any]) -> Cost:
+    seconds = said["seconds"]
+    return Cost(
+        flops=fields.number(said["flops"]),
+        bytes_accessed=fields.number(said["bytes_accessed"]),
+        seconds=None if seconds is None else fields.number(seconds),
     )
 
 

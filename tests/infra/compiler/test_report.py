@@ -12,6 +12,7 @@ from prefect_tpu.infra.compiler.fields import UnreadableAnswer
 from prefect_tpu.infra.compiler.report import (
     AxisPlace,
     Collective,
+    Cost,
     Crosses,
     Memory,
     Problem,
@@ -24,8 +25,8 @@ STEP = Step(
     memory=Memory(
         arguments=400, outputs=300, aliased=200, temporaries=1000, code=10, total=1510, available=16 * 1024**3
     ),
+    cost=Cost(flops=1e11, bytes_accessed=2e9, seconds=None),
     flops=1e12,
-    bytes_accessed=2e9,
     estimated_seconds=None,
     bound_seconds=0.005,
     collectives=(Collective(kind="all-reduce", axes=("data",), count=3, bytes=1024, crosses=Crosses.HOSTS),),
@@ -97,6 +98,8 @@ def test_so_does_one_that_has_a_problem() -> None:
         ("step.memory.total", ...),
         ("step.memory.total", 10.5),
         ("step.flops", 10**400),
+        ("step.cost", None),
+        ("step.cost.seconds", -1),
         ("step.collectives.0.crosses", "oceans"),
         ("step.collectives.0.is_exact", 1),
         ("step.estimated_seconds", "soon"),
