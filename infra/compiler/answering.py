@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,8 +14,10 @@ from prefect_tpu.infra.compiler.capture import first_step, loaded
 from prefect_tpu.infra.compiler.lowering import Portable, portable
 from prefect_tpu.infra.compiler.measuring import Asked, problem_verdict, step_verdict
 from prefect_tpu.infra.compiler.question import Question, Target, takes_mesh
+from prefect_tpu.infra.compiler.report import Verdict
 from prefect_tpu.infra.compiler.slices import topology_words
 from prefect_tpu.infra.compiler.surroundings import surround
+from prefect_tpu.infra.compiler.trouble import problem_of
 from prefect_tpu.infra.signatures import of_function
 
 if TYPE_CHECKING:
@@ -30,8 +33,8 @@ class Answering:
     function that lowers its step itself is given a mesh of whatever slice is asked about.
     """
 
-    def __init__(self, target: Target, scratch: Path) -> None:
-        self._target, self._scratch = target, scratch
+    def __init__(self, target: Target, scratch: Path, versions: dict[str, str]) -> None:
+        self._target, self._scratch, self._versions = target, scratch, versions
         self._first: Question | None = None
         self._program: Callable[..., Any] | None = None
         self._steps: dict[str, Portable] = {}
@@ -41,14 +44,16 @@ class Answering:
         if self._first is None:
             self._first = question
             surround(self._target, question, self._scratch)
-        asked = Asked(question=question, slice=resolve(question.accelerator))
+        asked = Asked(question=question, slice=resolve(question.accelerator), versions=self._versions)
+        began = time.monotonic()
         try:
             verdict = self._verdict(asked)
         except BaseException as exc:  # the program's own, JAX's or the compiler's: each is an answer
-            verdict = problem_verdict(asked, exc, self._target)
+            traceback.print_exception(exc)
+            verdict = problem_verdict(asked, problem_of(exc, self._target), time.monotonic() - began)
         return {"verdict": verdict.to_json(), "any_size": self._program is not None and self._lowers_itself}
 
-    def _verdict(self, asked: Asked) -> Any:
+    def _verdict(self, asked: Asked) -> Verdict:
         devices = _devices(asked)
         lowered, mesh = self._lowered(asked, devices)
         began = time.monotonic()

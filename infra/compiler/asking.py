@@ -83,7 +83,7 @@ class _Child:
                 env=_environment(compiler, os.environ),
                 start_new_session=True,  # Ctrl-C is for us, and we end it with all that the program started
             )
-        self._tell({"target": target.to_json(), "scratch": str(self._scratch)})
+        self._tell({"target": target.to_json(), "scratch": str(self._scratch), "versions": compiler.versions})
 
     def can_answer(self, question: Question) -> bool:
         return self._answers_any or _size(question) == self._size
@@ -164,5 +164,5 @@ def _without_answer(question: Question, problem: Problem, compiler: Compiler, se
         step=None,
         problem=problem,
         compile_seconds=seconds,
-        versions={"jax": compiler.jax, "libtpu": compiler.libtpu},
+        versions=compiler.versions,
     )

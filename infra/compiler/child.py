@@ -22,7 +22,7 @@ def main() -> None:
     die_with_parent()
     questions, answers = _own_streams()
     said = json.loads(questions.readline())
-    answering = Answering(Target.from_json(said["target"]), Path(said["scratch"]))
+    answering = Answering(Target.from_json(said["target"]), Path(said["scratch"]), said["versions"])
     for line in questions:
         _say(answers, answering.answer(Question.from_json(json.loads(line))))
     os._exit(0)  # threads of the program may still run, and nobody needs them

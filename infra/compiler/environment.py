@@ -49,6 +49,10 @@ class Compiler:
     jax: str
     libtpu: str
 
+    @property
+    def versions(self) -> dict[str, str]:
+        return {"jax": self.jax, "libtpu": self.libtpu}
+
 
 def find_compiler(say: Callable[[str], None]) -> Compiler:
     """The compiler for the JAX that programs have here. Where there is none it is fetched, which takes minutes.

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from prefect_tpu.infra.accelerators import Slice
-from prefect_tpu.infra.compiler.question import Question, Target
-from prefect_tpu.infra.compiler.report import Memory, Problem, ProblemKind, Step, Verdict
+from prefect_tpu.infra.compiler.crossing import Layout, Place, axis_places
+from prefect_tpu.infra.compiler.figures import available_bytes
+from prefect_tpu.infra.compiler.question import Question
+from prefect_tpu.infra.compiler.report import AxisPlace, Memory, Problem, Step, Verdict
+from prefect_tpu.infra.compiler.step_figures import step_of
 
 if TYPE_CHECKING:
     from jax.sharding import Mesh
@@ -16,29 +19,33 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """A question, and the slice that its accelerator is."""
+    """A question, the slice that its accelerator is, and who answers: the versions of JAX and libtpu."""
 
     question: Question
     slice: Slice
+    versions: dict[str, str]
 
 
 def step_verdict(asked: Asked, mesh: Mesh, compiled: Compiled, seconds: float) -> Verdict:
     """Of a step that was compiled."""
-    return _verdict(asked, _step(compiled), None, seconds, tuple(zip(mesh.axis_names, mesh.devices.shape, strict=True)))
+    layout = _layout(mesh)
+    return _verdict(asked, seconds, layout=layout, axes=axis_places(layout), step=_step(asked, layout, compiled))
 
 
-def problem_verdict(asked: Asked, exc: BaseException, target: Target) -> Verdict:
+def problem_verdict(asked: Asked, problem: Problem, seconds: float) -> Verdict:
     """Of a step that could not be."""
-    import traceback
-
-    traceback.print_exception(exc)
-    problem = Problem(kind=ProblemKind.PROGRAM, message=str(exc), where="", advice="")
-    return _verdict(asked, None, problem, 0.0, ())
+    return _verdict(asked, seconds, problem=problem)
 
 
-def _verdict(asked: Asked, step: Step | None, problem: Problem | None, seconds: float, mesh: Any) -> Verdict:
-    import jax
-
+def _verdict(
+    asked: Asked,
+    seconds: float,
+    *,
+    layout: Layout | None = None,
+    axes: tuple[AxisPlace, ...] = (),
+    step: Step | None = None,
+    problem: Problem | None = None,
+) -> Verdict:
     slices, found = asked.question.slices, asked.slice
     return Verdict(
         accelerator=found.name,
@@ -46,41 +53,40 @@ def _verdict(asked: Asked, step: Step | None, problem: Problem | None, seconds: 
         chips=found.chips * slices,
         devices=found.jax_devices * slices,
         hosts=found.hosts * slices,
-        mesh=mesh,
-        axes=(),
+        mesh=() if layout is None else tuple(zip(layout.names, layout.sizes, strict=True)),
+        axes=axes,
         step=step,
         problem=problem,
         compile_seconds=seconds,
-        versions={"jax": jax.__version__},
+        versions=asked.versions,
     )
 
 
-def _step(compiled: Compiled) -> Step:
+def _layout(mesh: Mesh) -> Layout:
+    places = (
+        Place(slice=getattr(device, "slice_index", 0), host=device.process_index, id=device.id)
+        for device in mesh.devices.flat
+    )
+    return Layout(names=tuple(map(str, mesh.axis_names)), sizes=tuple(mesh.devices.shape), places=tuple(places))
+
+
+def _step(asked: Asked, layout: Layout, compiled: Compiled) -> Step:
+    counted: Any = compiled.cost_analysis()
+    step = step_of(compiled.as_text() or "", counted, _memory(asked, compiled), layout, asked.slice.generation)
+    if step.estimated_seconds is None or step.estimated_seconds >= step.bound_seconds:
+        return step
+    # The compiler takes a second off for each operation of which it has no estimate.
+    return replace(step, estimated_seconds=None)
+
+
+def _memory(asked: Asked, compiled: Compiled) -> Memory:
     taken: Any = compiled.memory_analysis()
-    cost: Any = compiled.cost_analysis()
-    bound = 0.0
-    return Step(
-        memory=Memory(
-            arguments=taken.argument_size_in_bytes,
-            outputs=taken.output_size_in_bytes,
-            aliased=taken.alias_size_in_bytes,
-            temporaries=taken.temp_size_in_bytes,
-            code=taken.generated_code_size_in_bytes,
-            total=taken.argument_size_in_bytes
-            + taken.output_size_in_bytes
-            - taken.alias_size_in_bytes
-            + taken.temp_size_in_bytes
-            + taken.generated_code_size_in_bytes,
-            available=0,
-        ),
-        flops=max(0.0, cost.get("flops", 0.0)),
-        bytes_accessed=max(0.0, cost.get("bytes accessed", 0.0)),
-        estimated_seconds=_estimate(cost.get("optimal_seconds", 0.0), bound),
-        bound_seconds=0.0,
-        collectives=(),
-    )
-
-
-def _estimate(seconds: float, bound: float) -> float | None:
-    """The compiler adds -1 for each operation of which it has none: below the bound it is no estimate."""
-    return seconds if seconds > bound else None
+    parts = {
+        "arguments": taken.argument_size_in_bytes,
+        "outputs": taken.output_size_in_bytes,
+        "aliased": taken.alias_size_in_bytes,
+        "temporaries": taken.temp_size_in_bytes,
+        "code": taken.generated_code_size_in_bytes,
+    }
+    total = sum(parts.values()) - 2 * parts["aliased"]
+    return Memory(**parts, total=total, available=available_bytes(asked.slice.generation))

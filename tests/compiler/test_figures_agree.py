@@ -60,7 +60,9 @@ def _verdicts(said: Any) -> list[Any]:
 def _figures(verdict: Any) -> dict[str, float]:
     step = verdict["step"]
     parts = ("arguments", "outputs", "aliased", "temporaries", "code")
-    return {part: step["memory"][part] for part in parts} | {one: step[one] for one in ("flops", "bytes_accessed")}
+    return {part: step["memory"][part] for part in parts} | {
+        one: step["cost"][one] for one in ("flops", "bytes_accessed")
+    }
 
 
 def _bare(python: str, file: str, params: object, accelerators: tuple[str, ...], slices: int) -> Any:
