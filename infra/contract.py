@@ -84,6 +84,7 @@ class Event(StrEnum):
 
     SUBMITTED = "submitted"  # by the launcher: the plan went to the hosts
     JOINED = "joined"  # this host has met the others
+    COMPILED = "compiled"  # the program's step was called first: the `seconds` in which it was traced and compiled
     RESTORED = "restored"  # a checkpoint was read: its `step` and `attempt`
     STEP = "step"  # `step` is done, with its metrics
     SAVED = "saved"  # the checkpoint of `step` is sealed

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from prefect_tpu.infra.accelerators import resolve
 from prefect_tpu.infra.compiler.capture import first_step, loaded
-from prefect_tpu.infra.compiler.lowering import Portable, portable
+from prefect_tpu.infra.compiler.lowering import Portable, argument_bytes, portable
 from prefect_tpu.infra.compiler.measuring import Asked, problem_verdict, step_verdict
 from prefect_tpu.infra.compiler.question import Question, Target, takes_mesh
 from prefect_tpu.infra.compiler.report import Verdict
 from prefect_tpu.infra.compiler.slices import topology_words
 from prefect_tpu.infra.compiler.surroundings import surround
-from prefect_tpu.infra.compiler.trouble import problem_of
+from prefect_tpu.infra.compiler.trouble import problem_in
 from prefect_tpu.infra.signatures import of_function
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ class Answering:
         self._first: Question | None = None
         self._program: Callable[..., Any] | None = None
         self._steps: dict[str, Portable] = {}
+        self._arguments: int | None = None
 
     def answer(self, question: Question) -> dict[str, Any]:
         """A verdict as JSON, and whether this process could be asked about slices of another size too."""
@@ -45,17 +46,18 @@ class Answering:
             self._first = question
             surround(self._target, question, self._scratch)
         asked = Asked(question=question, slice=resolve(question.accelerator), versions=self._versions)
-        began = time.monotonic()
+        began, self._arguments = time.monotonic(), None
         try:
             verdict = self._verdict(asked)
         except BaseException as exc:  # the program's own, JAX's or the compiler's: each is an answer
             traceback.print_exception(exc)
-            verdict = problem_verdict(asked, problem_of(exc, self._target), time.monotonic() - began)
+            verdict = problem_verdict(asked, problem_in(exc, self._target, self._arguments), time.monotonic() - began)
         return {"verdict": verdict.to_json(), "any_size": self._program is not None and self._lowers_itself}
 
     def _verdict(self, asked: Asked) -> Verdict:
         devices = _devices(asked)
         lowered, mesh = self._lowered(asked, devices)
+        self._arguments = argument_bytes(lowered)
         began = time.monotonic()
         compiled = lowered.compile()
         return step_verdict(asked, mesh, compiled, time.monotonic() - began)

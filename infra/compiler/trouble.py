@@ -1,34 +1,49 @@
-"""What is wrong where no step could be compiled? From the exception that came in between to a problem."""
+"""What came in between, where no step could be compiled? From an exception of this process to a problem."""
 
 from __future__ import annotations
 
+import sysconfig
 import traceback
+from collections.abc import Iterator
+from pathlib import Path
 
 from prefect_tpu.infra.compiler.capture import NoStep
 from prefect_tpu.infra.compiler.lowering import WrongDevices
+from prefect_tpu.infra.compiler.problems import Frame, Raised, problem_of
 from prefect_tpu.infra.compiler.question import Target
 from prefect_tpu.infra.compiler.report import Problem, ProblemKind
 
+# Whose lines are none of the person's: what they have of ours, and Python's own.
+_LIBRARIES = (str(Path(__file__).parents[1]), sysconfig.get_path("stdlib"))
 
-def problem_of(exc: BaseException, target: Target) -> Problem:
-    """The problem that an exception is."""
+
+def problem_in(exc: BaseException, target: Target, arguments: int | None) -> Problem:
+    """The problem that an exception is.
+
+    arguments: bytes of a device that the step's arguments take; None where it did not come so far.
+    """
     if isinstance(exc, NoStep):
         return _no_step(target)
     if isinstance(exc, WrongDevices):
         return _wrong_devices(exc)
-    return Problem(
-        kind=ProblemKind.PROGRAM,
-        message=f"{type(exc).__name__}: {exc}",
-        where=str(traceback.extract_tb(exc.__traceback__)[-1]),
-        advice="Look there.",
-    )
+    text = f"it left by sys.exit({exc.code!r})" if isinstance(exc, SystemExit) else str(exc)
+    raised = Raised(type=type(exc).__name__, text=text, frames=tuple(_frames(exc)), arguments=arguments)
+    return problem_of(raised, _LIBRARIES)
+
+
+def _frames(exc: BaseException) -> Iterator[Frame]:
+    """The exception's own, then those of what it came from: JAX keeps the program's line of an operation there."""
+    for one in (exc, exc.__cause__):
+        if one is not None:
+            for frame in traceback.extract_tb(one.__traceback__):
+                yield Frame(file=frame.filename, line=frame.lineno or 0, function=frame.name)
 
 
 def _no_step(target: Target) -> Problem:
     name = target.function or target.place
     return Problem(
         kind=ProblemKind.PROGRAM,
-        message=f"{name} came to its end and called no step that is known as one",
+        message=f"{name} came to its end and called no step that is known as one.",
         where="",
         advice="Say which call is its training step: step = tpu.step(train_step), or @tpu.step above @jax.jit. Or name"
         " a function lower(mesh, …) that returns jax.jit(step).lower(…).",
@@ -38,7 +53,7 @@ def _no_step(target: Target) -> Problem:
 def _wrong_devices(exc: WrongDevices) -> Problem:
     return Problem(
         kind=ProblemKind.WRONG_DEVICES,
-        message=f"the step runs on {exc.used} of {exc.there} devices, and the others would be paid for idle",
+        message=f"The step runs on {exc.used} of {exc.there} devices, and the others would be paid for idle.",
         where="",
         advice='Lay its arguments over all devices: tpu.mesh({"data": -1}) takes as many as there are.',
     )

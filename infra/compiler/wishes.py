@@ -94,12 +94,15 @@ def _said(axis: str, place: str, crosses: Crosses, over: Sequence[Collective], v
     size = dict(verdict.mesh)[axis]
     return (
         f"{verdict.accelerator}: axis {axis!r} of size {size} shall stay within a {place}, and it crosses {crosses}:"
-        f" {kinds} over it move {mib:.1f} MiB per device and step. {_advice(place, verdict)}"
+        f" {kinds} over it move {mib:.1f} MiB per device and step. {_advice(axis, place, verdict)}"
     )
 
 
-def _advice(place: str, verdict: Verdict) -> str:
+def _advice(axis: str, place: str, verdict: Verdict) -> str:
     if place == "slice":
         return f"Let another axis go over the {verdict.slices} slices: the first whose size divides by them does."
-    each = verdict.devices // verdict.hosts
-    return f"A host has {each} devices: give the axis a size that divides {each}, and make it the mesh's last."
+    return (
+        f"A host has {verdict.devices // verdict.hosts} devices, and a mesh lays its axes along whole sides of the"
+        " slice: try a smaller size, or a slice of one host. Hosts of a slice are joined by its fast network, so"
+        f" --within {axis}=slice may be all that is needed."
+    )

@@ -83,7 +83,7 @@ def test_a_demand_that_is_broken_says_which_how_much_and_what_to_do() -> None:
     (line,) = broken(wish(tp="host"), verdict(Crosses.HOSTS, "data", "tp"))
     assert "'tp' of size 8" in line
     assert "3.0 MiB" in line
-    assert "divides 4" in line
+    assert "A host has 4 devices" in line
     (line,) = broken(wish(tp="slice"), verdict(Crosses.SLICES, "tp", slices=2))
     assert "crosses slices" in line
     assert "2 slices" in line
