@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from prefect_tpu.infra.accelerators import resolve
 from prefect_tpu.infra.compiler.checking import Finding, check
 from prefect_tpu.infra.compiler.environment import find_compiler
-from prefect_tpu.infra.compiler.question import Target, find_target
+from prefect_tpu.infra.compiler.question import Target, asked_in_words, find_target
 from prefect_tpu.infra.compiler.report import Problem, ProblemKind
 from prefect_tpu.infra.compiler.slices import check_known
 from prefect_tpu.infra.compiler.wishes import Wish
@@ -42,7 +42,7 @@ def compile_ahead(request: Request, say: Callable[[str], None]) -> Ahead:
     dialect = str(request.settings.get("dialect", "google"))
     names = [found for name in request.accelerators if (found := _known(name, dialect, skipped))]
     for name, why in skipped.items():
-        say(f"{name} is not compiled for: {why}")
+        say(f"nothing is compiled for {name}: {why}")
     if not names:
         return Ahead(findings=(), skipped=skipped)
     wish = Wish(
@@ -53,7 +53,7 @@ def compile_ahead(request: Request, say: Callable[[str], None]) -> Ahead:
         mesh=spelled(request.settings.get("mesh")),
     )
     compiler = find_compiler(say)
-    told = check(wish, compiler, lambda asked: say(f"Compiling the step for {asked.accelerator}"))
+    told = check(wish, compiler, lambda asked: say(f"asking the compiler about {asked_in_words(asked)}"))
     return Ahead(findings=tuple(told), skipped=skipped)
 
 

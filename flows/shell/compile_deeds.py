@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
+from rich.markup import escape
 
 from prefect_tpu.flows.shell.asking import named_places, named_values
 from prefect_tpu.flows.shell.compiler import CompileOptions
@@ -15,7 +16,7 @@ from prefect_tpu.flows.streams import answer
 from prefect_tpu.infra.compiled_ahead import compile_ahead, refusal
 from prefect_tpu.infra.compiler.checking import Finding, check
 from prefect_tpu.infra.compiler.environment import find_compiler
-from prefect_tpu.infra.compiler.question import Question, find_target
+from prefect_tpu.infra.compiler.question import Question, asked_in_words, find_target
 from prefect_tpu.infra.compiler.wishes import Wish, broken, read_within
 from prefect_tpu.infra.meshes import spelled
 from prefect_tpu.infra.request import Request
@@ -60,16 +61,32 @@ def _do_fit(found: tuple[Finding, ...]) -> bool:
 
 
 class _Telling:
+    """What is done now: a line that stays in its place on a terminal, else one for each."""
+
     def __init__(self, console: Console) -> None:
         self._console = console
+        self._status = console.status("") if console.is_terminal else None
 
     def say(self, line: str) -> None:
         self._console.print(f"prefect-tpu: {line}", soft_wrap=True, markup=False)
 
     def begin(self, question: Question) -> None:
-        self._console.print(f"{question.accelerator} …", soft_wrap=True, markup=False)
+        doing = f"asking the compiler about {asked_in_words(question)}"
+        if self._status is None:
+            self.say(doing)
+        else:
+            self._status.update(escape(f"{doing} …"))
+            self._status.start()
+
+    def end(self) -> None:
+        if self._status is not None:
+            self._status.stop()
 
 
 @contextmanager
 def _telling(*, is_quiet: bool) -> Iterator[_Telling]:
-    yield _Telling(Console(stderr=True, highlight=False, quiet=is_quiet))
+    telling = _Telling(Console(stderr=True, highlight=False, quiet=is_quiet))
+    try:
+        yield telling
+    finally:
+        telling.end()

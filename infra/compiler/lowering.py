@@ -73,7 +73,7 @@ def portable(call: Call, slices: int) -> Portable:
     """
     import jax
 
-    step: Any = call.function if hasattr(call.function, "trace") else jax.jit(call.function)
+    step: Any = call.function if hasattr(call.function, "trace") else _jitted(call)
     exported = jax.export.export(step, platforms=["tpu"])(*call.args, **call.kwargs)
     if exported.nr_devices != jax.device_count():
         raise WrongDevices(exported.nr_devices, jax.device_count())
@@ -84,6 +84,19 @@ def portable(call: Call, slices: int) -> Portable:
         donated=tuple(place for place, argument in enumerate(args) if _is_donated(argument)),
         donated_names=tuple(name for name, argument in kwargs.items() if _is_donated(argument)),
     )
+
+
+def _jitted(call: Call) -> Any:
+    """A plain function; what is no array, such as the object of a method, is the same for all its steps."""
+    import jax
+
+    fixed = [place for place, argument in enumerate(call.args) if not all(map(_is_array, jax.tree.leaves(argument)))]
+    names = [name for name, value in call.kwargs.items() if not all(map(_is_array, jax.tree.leaves(value)))]
+    return jax.jit(call.function, static_argnums=fixed, static_argnames=names)
+
+
+def _is_array(leaf: Any) -> bool:
+    return isinstance(leaf, int | float | complex) or hasattr(leaf, "dtype")
 
 
 def argument_bytes(lowered: Lowered) -> int | None:

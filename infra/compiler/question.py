@@ -106,6 +106,13 @@ def _target(text: str, params: Mapping[str, Any], arguments: Sequence[str]) -> T
     )
 
 
+def asked_in_words(question: Question) -> str:
+    """Such as `2 × v6e-16, batch=64`."""
+    slices = f"{question.slices} × " if question.slices > 1 else ""
+    params = "".join(f", {name}={value}" for name, value in question.params.items())
+    return f"{slices}{question.accelerator}{params}"
+
+
 def takes_mesh(signature: Signature | None) -> bool:
     """Whether a function lowers its step itself. One whose mesh has a default is a program that takes a spec."""
     taken = () if signature is None else (*signature.by_position, *signature.by_name)
