@@ -59,13 +59,13 @@ def _over_axes(axes: list[tuple[str, str]], over: list[tuple[str, str, str]]) ->
     """An axis is split in three where only a part of it is gone over: what lies outside of it, it, what lies inside."""
     names, dims = [name for name, _ in axes], [int(size) for _, size in axes]
     parts, chosen = [(1, size, 1) for size in dims], [False] * len(dims)
-    for name, outside, size in over:
+    for name, outside, part in over:
         if name not in names:
             return None
         place = names.index(name)
         chosen[place] = True
-        if size:
-            parts[place] = (int(outside), int(size), dims[place] // int(outside) // int(size))
+        if part:
+            parts[place] = (int(outside), int(part), dims[place] // int(outside) // int(part))
     split = [size for part in parts for size in part]
     within = [3 * place + 1 for place, is_chosen in enumerate(chosen) if is_chosen]
     around = [place for place in range(len(split)) if place not in within]

@@ -122,7 +122,7 @@ def _bodies(text: str) -> Iterator[tuple[str, list[str]]]:
     """The head and the lines of each computation."""
     head, lines = "", list[str]()
     for line in text.splitlines():
-        if head and line == "}":
+        if head and line.startswith("}"):
             yield head, lines
             head, lines = "", []
         elif head:

@@ -7,10 +7,13 @@ from collections.abc import Mapping
 from prefect_tpu.infra.compiler.crossing import Layout, collectives
 from prefect_tpu.infra.compiler.exchanges import exchanges
 from prefect_tpu.infra.compiler.figures import peak_flops
-from prefect_tpu.infra.compiler.hlo import read_program
-from prefect_tpu.infra.compiler.report import Cost, Crosses, Memory, Step
+from prefect_tpu.infra.compiler.hlo import Program, read_program
+from prefect_tpu.infra.compiler.report import Cost, Memory, Step
 from prefect_tpu.infra.compiler.rounds import executions
 from prefect_tpu.infra.compiler.work import work
+
+# What goes between slices, and what a second kind of core does beside (SparseCore, on tpu7x).
+_NOT_ESTIMATED = frozenset({"send", "recv", "call-start"})
 
 
 def step_of(text: str, counted: Mapping[str, float], memory: Memory, layout: Layout, generation: str) -> Step:
@@ -27,11 +30,10 @@ def step_of(text: str, counted: Mapping[str, float], memory: Memory, layout: Lay
     times = executions(program)
     exchanged = collectives(layout, exchanges(program, times), program.partitions)
     done = work(program, times)
-    is_between_slices = any(one.crosses is Crosses.SLICES for one in exchanged)
     cost = Cost(
         flops=max(0.0, counted.get("flops", 0.0)),
         bytes_accessed=max(0.0, counted.get("bytes accessed", 0.0)),
-        seconds=None if is_between_slices else _seconds(counted),
+        seconds=_seconds(program, counted),
     )
     flops = max(0.0, cost.flops + done.further_flops)
     return Step(
@@ -44,7 +46,8 @@ def step_of(text: str, counted: Mapping[str, float], memory: Memory, layout: Lay
     )
 
 
-def _seconds(counted: Mapping[str, float]) -> float | None:
-    """For what goes between slices the compiler takes a second off each time; nothing can be made of that."""
+def _seconds(program: Program, counted: Mapping[str, float]) -> float | None:
+    """Nothing can be made of an estimate that seconds are taken off for what the compiler has none for."""
+    opcodes = {one.opcode for part in program.computations.values() for one in part.instructions.values()}
     seconds = counted.get("optimal_seconds", 0.0)
-    return seconds if seconds > 0 else None
+    return seconds if seconds > 0 and not opcodes & _NOT_ESTIMATED else None
