@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from prefect_tpu.infra.accelerators import resolve
-from prefect_tpu.infra.compiler.checking import Finding, check
+from prefect_tpu.infra.compiler.checking import check
 from prefect_tpu.infra.compiler.environment import find_compiler
 from prefect_tpu.infra.compiler.question import Target, asked_in_words, find_target
+from prefect_tpu.infra.compiler.render import Row
 from prefect_tpu.infra.compiler.report import Problem, ProblemKind
 from prefect_tpu.infra.compiler.slices import check_known
 from prefect_tpu.infra.compiler.wishes import Wish
@@ -27,7 +28,7 @@ class Ahead:
     skipped: accelerator → why the compiler was not asked about it.
     """
 
-    findings: tuple[Finding, ...]
+    rows: tuple[Row, ...]
     skipped: Mapping[str, str]
 
 
@@ -36,7 +37,7 @@ def compile_ahead(request: Request, say: Callable[[str], None]) -> Ahead:
 
     say: hears what is done, a line each.
 
-    Raises `UsageError` where the step cannot be asked about. What does not fit is in the findings: see `refusal`.
+    Raises `UsageError` where the step cannot be asked about. What does not fit is in the rows: see `refusal`.
     """
     skipped: dict[str, str] = {}
     dialect = str(request.settings.get("dialect", "google"))
@@ -44,7 +45,7 @@ def compile_ahead(request: Request, say: Callable[[str], None]) -> Ahead:
     for name, why in skipped.items():
         say(f"nothing is compiled for {name}: {why}")
     if not names:
-        return Ahead(findings=(), skipped=skipped)
+        return Ahead(rows=(), skipped=skipped)
     wish = Wish(
         target=_target(request),
         accelerators=tuple(names),
@@ -54,14 +55,14 @@ def compile_ahead(request: Request, say: Callable[[str], None]) -> Ahead:
     )
     compiler = find_compiler(say)
     told = check(wish, compiler, lambda asked: say(f"asking the compiler about {asked_in_words(asked)}"))
-    return Ahead(findings=tuple(told), skipped=skipped)
+    return Ahead(rows=tuple(told), skipped=skipped)
 
 
 def refusal(name: str, ahead: Ahead) -> JobFailed | None:
     """Why the job shall not ask for a slice: the first that its step is not for; None where it is for all of them."""
-    for finding in ahead.findings:
-        if (problem := finding.verdict.problem) is not None:
-            return JobFailed(name, _failure(finding.verdict.accelerator, problem))
+    for row in ahead.rows:
+        if (problem := row.verdict.problem) is not None:
+            return JobFailed(name, _failure(row.verdict.accelerator, problem))
     return None
 
 

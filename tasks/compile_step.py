@@ -18,9 +18,9 @@ def compile_step(request: Request) -> None:
     """Raises `JobFailed`, with what to change, where it would not. What was found out is an artifact of the run."""
     log = get_run_logger()
     ahead = compile_ahead(request, lambda line: log.info("%s", line))
-    if ahead.findings:
+    if ahead.rows:
         create_markdown_artifact(
-            key=f"compile-{request.name}", markdown=markdown(ahead.findings), description=f"Step of job {request.name}"
+            key=f"compile-{request.name}", markdown=markdown(ahead.rows), description=f"Step of job {request.name}"
         )
     if (why := refusal(request.name, ahead)) is not None:
         raise why

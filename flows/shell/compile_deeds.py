@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -14,10 +15,12 @@ from prefect_tpu.flows.shell.compiler import CompileOptions
 from prefect_tpu.flows.shell.exit_status import ExitStatus
 from prefect_tpu.flows.streams import answer
 from prefect_tpu.infra.compiled_ahead import compile_ahead, refusal
-from prefect_tpu.infra.compiler.checking import Finding, check
+from prefect_tpu.infra.compiler.checking import check
 from prefect_tpu.infra.compiler.environment import find_compiler
 from prefect_tpu.infra.compiler.question import Question, asked_in_words, find_target
-from prefect_tpu.infra.compiler.wishes import Wish, broken, read_within
+from prefect_tpu.infra.compiler.render import Row, amount, crossing, sheet, table
+from prefect_tpu.infra.compiler.report import Crosses
+from prefect_tpu.infra.compiler.wishes import Wish, broken, candidates, read_within
 from prefect_tpu.infra.meshes import spelled
 from prefect_tpu.infra.request import Request
 
@@ -26,12 +29,37 @@ def carry_out(options: CompileOptions, *, as_json: bool) -> ExitStatus:
     """Check a program. Raises `UsageError` for words that mean nothing, before anything is run."""
     wish = wish_of(options)
     with _telling(is_quiet=as_json) as telling:
-        found = tuple(check(wish, find_compiler(telling.say), telling.begin))
-    broken_demands = [line for one in found for line in broken(wish, one.verdict)]
-    answer(json.dumps([one.verdict.to_json() for one in found]), advice="Run the same command to see it again.")
-    for line in broken_demands:
+        rows = tuple(check(wish, find_compiler(telling.say), telling.begin))
+    demands = {row.verdict.accelerator: broken(wish, row.verdict) for row in rows}
+    shown = json.dumps([_as_json(row, demands[row.verdict.accelerator]) for row in rows]) if as_json else _shown(rows)
+    answer(shown, advice="Run the same command to see it again.")
+    for line in (*_notes(wish, rows), *(line for lines in demands.values() for line in lines)):
         telling.say(line)
-    return ExitStatus.FAILED if broken_demands or not _do_fit(found) else ExitStatus.SUCCEEDED
+    return ExitStatus.SUCCEEDED if _is_well(wish, rows) and not any(demands.values()) else ExitStatus.FAILED
+
+
+def _as_json(row: Row, demands: tuple[str, ...]) -> dict[str, Any]:
+    return {"verdict": row.verdict.to_json(), "batch_per_chip": row.batch_per_chip, "broken": demands}
+
+
+def _shown(rows: Sequence[Row]) -> str:
+    return sheet(rows[0].verdict) if len(rows) == 1 and rows[0].batch_per_chip is None else table(rows)
+
+
+def _notes(wish: Wish, rows: Sequence[Row]) -> Iterator[str]:
+    """What is no fault, and worth knowing: the network between slices is slow beside that within one."""
+    for row in rows:
+        over = crossing(row.verdict, Crosses.SLICES)
+        axes = sorted({axis for one in over for axis in one.axes})
+        if over and not set(axes) & set(wish.within):
+            moved, where = amount(sum(one.bytes for one in over)), f"{row.verdict.slices} × {row.verdict.accelerator}"
+            yield f"note: between the slices of {where} each device moves {moved} a step, over {', '.join(axes)}."
+
+
+def _is_well(wish: Wish, rows: Sequence[Row]) -> bool:
+    """Whether each accelerator fits; of all sizes of a generation, one."""
+    fitting = {row.verdict.accelerator for row in rows if row.verdict.fits}
+    return all(fitting & set(candidates(accelerator)) for accelerator in wish.accelerators)
 
 
 def before_a_job(request: Request, *, is_quiet: bool) -> None:
@@ -54,10 +82,6 @@ def wish_of(options: CompileOptions) -> Wish:
         within=read_within(options.within or ()),
         fit=options.fit,
     )
-
-
-def _do_fit(found: tuple[Finding, ...]) -> bool:
-    return all(one.verdict.fits for one in found)
 
 
 class _Telling:

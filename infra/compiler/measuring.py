@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from prefect_tpu.infra.accelerators import Slice
@@ -72,11 +72,7 @@ def _layout(mesh: Mesh) -> Layout:
 
 def _step(asked: Asked, layout: Layout, compiled: Compiled) -> Step:
     counted: Any = compiled.cost_analysis()
-    step = step_of(compiled.as_text() or "", counted, _memory(asked, compiled), layout, asked.slice.generation)
-    if step.estimated_seconds is None or step.estimated_seconds >= step.bound_seconds:
-        return step
-    # The compiler takes a second off for each operation of which it has no estimate.
-    return replace(step, estimated_seconds=None)
+    return step_of(compiled.as_text() or "", counted, _memory(asked, compiled), layout, asked.slice.generation)
 
 
 def _memory(asked: Asked, compiled: Compiled) -> Memory:

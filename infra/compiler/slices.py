@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from prefect_tpu.infra.accelerators import Slice
+from prefect_tpu.infra.compiler.figures import FIGURES
 from prefect_tpu.infra.errors import UsageError
 
 # A host's chips by their number, as libtpu wants them: how they lie.
@@ -16,14 +17,13 @@ _OTHERWISE = {
     " a chip are one (megacore), so every figure would be another",
     "tpu7": "the compiler does not know it yet; tpu7x it does",
 }
-KNOWN = ("v5e", "v5p", "v6e", "tpu7x")
 
 
 def check_known(found: Slice) -> None:
     """Raise `UsageError` where Google's compiler cannot be asked about such a slice."""
     if found.platform != "tpu":
         raise UsageError(f"{found.name} has no TPU, and Google's compiler is for those: name one of {_known()}.")
-    if found.generation not in KNOWN:
+    if found.generation not in FIGURES:
         why = _OTHERWISE.get(found.generation, "nobody has tried it")
         raise UsageError(f"{found.name} cannot be checked before it is there: {why}. Name one of {_known()}.")
 
@@ -39,4 +39,4 @@ def topology_words(found: Slice, slices: int) -> dict[str, Any]:
 
 
 def _known() -> str:
-    return ", ".join(KNOWN)
+    return ", ".join(FIGURES)

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from prefect_tpu.infra.compiler.capture import NoStep
 from prefect_tpu.infra.compiler.lowering import WrongDevices
-from prefect_tpu.infra.compiler.problems import Frame, Raised, problem_of
+from prefect_tpu.infra.compiler.problems import problem_of
 from prefect_tpu.infra.compiler.question import Target
+from prefect_tpu.infra.compiler.raised import Frame, Raised
 from prefect_tpu.infra.compiler.report import Problem, ProblemKind
 
 # Whose lines are none of the person's: what they have of ours, and Python's own.

@@ -6,13 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from prefect_tpu.infra.accelerators import curated_names, resolve
+from prefect_tpu.infra.accelerators import resolve
+from prefect_tpu.infra.compiler.fitting import slices_asked
 from prefect_tpu.infra.compiler.question import Question, Target
 from prefect_tpu.infra.compiler.report import Collective, Crosses, Verdict
-from prefect_tpu.infra.compiler.slices import KNOWN, check_known
+from prefect_tpu.infra.compiler.slices import check_known
 from prefect_tpu.infra.errors import UsageError
-
-ANY_SIZE = "-*"  # after a generation: all its sizes in rising order, until one fits
 
 _WITHIN = {"host": Crosses.NONE, "slice": Crosses.HOSTS}  # the farthest that is still allowed
 _FARTHER = {Crosses.NONE: 0, Crosses.HOSTS: 1, Crosses.SLICES: 2}
@@ -39,17 +38,15 @@ class Wish:
 
 def candidates(accelerator: str) -> tuple[str, ...]:
     """The slices that a word stands for, the smallest first. Raises `UsageError` where the compiler knows none."""
-    if not accelerator.endswith(ANY_SIZE):
-        found = resolve(accelerator)
-        check_known(found)
-        return (found.name,)
-    generation = accelerator.removesuffix(ANY_SIZE)
-    if generation not in KNOWN:
-        raise UsageError(
-            f"{accelerator!r} is no generation's sizes: write one of {', '.join(f'{g}-*' for g in KNOWN)}."
-        )
-    sizes = (resolve(name) for name in curated_names() if name.startswith(f"{generation}-"))
-    return tuple(found.name for found in sorted(sizes, key=lambda found: found.chips))
+    found = [resolve(name) for name in slices_asked(accelerator)]
+    for one in found:
+        check_known(one)
+    return tuple(one.name for one in found)
+
+
+def batch_of(wish: Wish, accelerator: str, each: int) -> int:
+    """The batch of all devices that have so many each: an axis over all of them divides it."""
+    return each * resolve(accelerator).jax_devices * wish.slices
 
 
 def read_within(given: Sequence[str]) -> dict[str, str]:
