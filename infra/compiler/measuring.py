@@ -25,6 +25,11 @@ class Asked:
     slice: Slice
     versions: dict[str, str]
 
+    @property
+    def devices(self) -> int:
+        """JAX's, over all slices."""
+        return self.slice.jax_devices * self.question.slices
+
 
 def step_verdict(asked: Asked, mesh: Mesh, compiled: Compiled, seconds: float) -> Verdict:
     """Of a step that was compiled."""
@@ -51,7 +56,7 @@ def _verdict(
         accelerator=found.name,
         slices=slices,
         chips=found.chips * slices,
-        devices=found.jax_devices * slices,
+        devices=asked.devices,
         hosts=found.hosts * slices,
         mesh=() if layout is None else tuple(zip(layout.names, layout.sizes, strict=True)),
         axes=axes,

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import sysconfig
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from prefect_tpu.infra.compiler.capture import NoStep
 from prefect_tpu.infra.compiler.lowering import WrongDevices
@@ -18,18 +21,42 @@ from prefect_tpu.infra.compiler.report import Problem, ProblemKind
 _LIBRARIES = (str(Path(__file__).parents[1]), sysconfig.get_path("stdlib"))
 
 
-def problem_in(exc: BaseException, target: Target, arguments: int | None) -> Problem:
-    """The problem that an exception is.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """How far a question had come.
 
+    devices: JAX devices that the slices have.
+    function: which one was run or compiled; None where there was none yet.
     arguments: bytes of a device that the step's arguments take; None where it did not come so far.
     """
+
+    devices: int
+    function: Callable[..., Any] | None = None
+    arguments: int | None = None
+
+
+def problem_in(exc: BaseException, target: Target, stage: Stage) -> Problem:
+    """The problem that an exception is."""
     if isinstance(exc, NoStep):
         return _no_step(target)
     if isinstance(exc, WrongDevices):
         return _wrong_devices(exc)
     text = f"it left by sys.exit({exc.code!r})" if isinstance(exc, SystemExit) else str(exc)
-    raised = Raised(type=type(exc).__name__, text=text, frames=tuple(_frames(exc)), arguments=arguments)
+    raised = Raised(
+        type=type(exc).__name__,
+        text=text,
+        frames=(*_frame_of(stage.function), *_frames(exc)),
+        arguments=stage.arguments,
+        devices=stage.devices,
+    )
     return problem_of(raised, _LIBRARIES)
+
+
+def _frame_of(function: Callable[..., Any] | None) -> Iterator[Frame]:
+    """The line that a function begins at: where to look when nothing tells more."""
+    code = getattr(inspect.unwrap(function), "__code__", None) if function is not None else None
+    if code is not None:
+        yield Frame(file=code.co_filename, line=code.co_firstlineno, function=code.co_name)
 
 
 def _frames(exc: BaseException) -> Iterator[Frame]:
