@@ -73,8 +73,9 @@ def before_a_job(request: Request, *, is_quiet: bool) -> None:
 def wish_of(options: CompileOptions) -> Wish:
     params = named_values("--param", options.param or ())
     data = named_places("--data", options.data or ())
+    looked_for = {options.fit: 1} if options.fit else {}  # the compiler is asked about many
     return Wish(
-        target=find_target(options.target, params, options.arguments or (), data),
+        target=find_target(options.target, {**params, **looked_for}, options.arguments or (), data),
         accelerators=tuple(options.accelerator),
         slices=options.slices,
         params=params,

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 import prefect_tpu as tpu
 
-ROW = 2**28  # numbers of four bytes
+ROW = (8, 2**25)  # 2**28 numbers of four bytes, as the chip lays them out: without padding
 
 
 @functools.partial(jax.jit, donate_argnums=0)
@@ -20,13 +20,13 @@ def halved(table):
 def lower(mesh, batch: int):
     """Rows are shared out over all devices."""
     rows = jax.NamedSharding(mesh, jax.P("data"))
-    return halved.lower(jax.ShapeDtypeStruct((batch, ROW), jnp.float32, sharding=rows))
+    return halved.lower(jax.ShapeDtypeStruct((batch, *ROW), jnp.float32, sharding=rows))
 
 
 def lower_whole(mesh, gib: int):
     """A table of this size, shared out over whatever there is."""
-    rows = jax.NamedSharding(mesh, jax.P(None, "data"))
-    return halved.lower(jax.ShapeDtypeStruct((gib, ROW), jnp.float32, sharding=rows))
+    rows = jax.NamedSharding(mesh, jax.P(None, None, "data"))
+    return halved.lower(jax.ShapeDtypeStruct((gib, *ROW), jnp.float32, sharding=rows))
 
 
 def returns_nothing(mesh):

@@ -53,7 +53,7 @@ def test_a_name_stands_for_itself_and_a_star_for_all_sizes() -> None:
         ("v3-32", "that old"),
         ("h100x8", "no TPU"),
         ("cpu", "no TPU"),
-        ("v4-*", "no generation's sizes"),
+        ("v4-*", "no sizes that can be checked"),
         ("v6e-17", "v6e-16"),
     ],
 )
