@@ -8,7 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from compile_command import SECONDS, Compile, Said
+
+sys.path.append(str(Path(__file__).parent))  # tests are no package; this module is for this folder
+
+from compile_command import SECONDS, Compile, Said  # noqa: E402
 
 
 @pytest.fixture(scope="session")
