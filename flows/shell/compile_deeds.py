@@ -4,37 +4,32 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
-from rich.console import Console
-from rich.markup import escape
-
-from prefect_tpu.flows.shell.asking import named_places, named_values
 from prefect_tpu.flows.shell.compiler import CompileOptions
 from prefect_tpu.flows.shell.exit_status import ExitStatus
+from prefect_tpu.flows.shell.named import named_places, named_values
+from prefect_tpu.flows.shell.telling import telling
 from prefect_tpu.flows.streams import answer
-from prefect_tpu.infra.compiled_ahead import compile_ahead, refusal
 from prefect_tpu.infra.compiler.checking import check
 from prefect_tpu.infra.compiler.environment import find_compiler
-from prefect_tpu.infra.compiler.question import Question, asked_in_words, find_target
+from prefect_tpu.infra.compiler.question import find_target
 from prefect_tpu.infra.compiler.render import Row, amount, crossing, sheet, table
 from prefect_tpu.infra.compiler.report import Crosses
 from prefect_tpu.infra.compiler.wishes import Wish, broken, candidates, read_within
 from prefect_tpu.infra.meshes import spelled
-from prefect_tpu.infra.request import Request
 
 
 def carry_out(options: CompileOptions, *, as_json: bool) -> ExitStatus:
     """Check a program. Raises `UsageError` for words that mean nothing, before anything is run."""
     wish = wish_of(options)
-    with _telling(is_quiet=as_json) as telling:
-        rows = tuple(check(wish, find_compiler(telling.say), telling.begin))
+    with telling(is_quiet=as_json) as told:
+        rows = tuple(check(wish, find_compiler(told.say), told.begin))
     demands = {row.verdict.accelerator: broken(wish, row.verdict) for row in rows}
     shown = json.dumps([_as_json(row, demands[row.verdict.accelerator]) for row in rows]) if as_json else _shown(rows)
     answer(shown, advice="Run the same command to see it again.")
     for line in (*_notes(wish, rows), *(line for lines in demands.values() for line in lines)):
-        telling.say(line)
+        told.say(line)
     return ExitStatus.SUCCEEDED if _is_well(wish, rows) and not any(demands.values()) else ExitStatus.FAILED
 
 
@@ -62,14 +57,6 @@ def _is_well(wish: Wish, rows: Sequence[Row]) -> bool:
     return all(fitting & set(candidates(accelerator)) for accelerator in wish.accelerators)
 
 
-def before_a_job(request: Request, *, is_quiet: bool) -> None:
-    """Compile the step of a job that is asked for. Raises `JobFailed` where it does not fit all its slices."""
-    with _telling(is_quiet=is_quiet) as telling:
-        ahead = compile_ahead(request, telling.say)
-        if (why := refusal(request.name, ahead)) is not None:
-            raise why
-
-
 def wish_of(options: CompileOptions) -> Wish:
     params = named_values("--param", options.param or ())
     data = named_places("--data", options.data or ())
@@ -83,35 +70,3 @@ def wish_of(options: CompileOptions) -> Wish:
         within=read_within(options.within or ()),
         fit=options.fit,
     )
-
-
-class _Telling:
-    """What is done now: a line that stays in its place on a terminal, else one for each."""
-
-    def __init__(self, console: Console) -> None:
-        self._console = console
-        self._status = console.status("") if console.is_terminal else None
-
-    def say(self, line: str) -> None:
-        self._console.print(f"prefect-tpu: {line}", soft_wrap=True, markup=False)
-
-    def begin(self, question: Question) -> None:
-        doing = f"asking the compiler about {asked_in_words(question)}"
-        if self._status is None:
-            self.say(doing)
-        else:
-            self._status.update(escape(f"{doing} …"))
-            self._status.start()
-
-    def end(self) -> None:
-        if self._status is not None:
-            self._status.stop()
-
-
-@contextmanager
-def _telling(*, is_quiet: bool) -> Iterator[_Telling]:
-    telling = _Telling(Console(stderr=True, highlight=False, quiet=is_quiet))
-    try:
-        yield telling
-    finally:
-        telling.end()

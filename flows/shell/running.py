@@ -70,7 +70,7 @@ def detach(request: Request, *, as_json: bool) -> ExitStatus:
 def _compile_ahead(request: Request, *, as_json: bool) -> None:
     """Raises `JobFailed` where the program's step is not for a slice that is asked for."""
     if request.compile:
-        from prefect_tpu.flows.shell.compile_deeds import before_a_job
+        from prefect_tpu.flows.shell.compile_first import before_a_job
 
         before_a_job(request, is_quiet=as_json)
 

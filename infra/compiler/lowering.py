@@ -105,9 +105,10 @@ def argument_bytes(lowered: Lowered) -> int | None:
     try:
         told = inside._lowering.compile_args  # JAX says it nowhere in public before the step is compiled
         pairs = list(zip(told["global_in_avals"], told["in_shardings"], strict=True))
-        return sum(math.prod(_held(sharding, aval.shape)) * aval.dtype.itemsize for aval, sharding in pairs)
+        held = [math.prod(_held(sharding, aval.shape)) * aval.dtype.itemsize for aval, sharding in pairs]
     except (AttributeError, KeyError, TypeError, ValueError):
         return None
+    return sum(held)
 
 
 def _held(sharding: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
