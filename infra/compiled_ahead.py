@@ -71,7 +71,7 @@ def _failure(accelerator: str, problem: Problem) -> Failure:
     return Failure(
         kind=FailureKind.OUT_OF_MEMORY if problem.kind is ProblemKind.TOO_LARGE else FailureKind.PROGRAM_ERROR,
         retryable=False,
-        message=f"its step was compiled for {accelerator} before any slice was asked for: {problem.message}{where}",
+        message=f"its step was compiled for {accelerator} first. {problem.message.rstrip('.')}{where}",
         advice=problem.advice,
     )
 

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 sys.path.append(str(Path(__file__).parents[1] / "prefect"))
@@ -47,8 +46,7 @@ def train(server: Server, output: Path, **options: Any) -> Any:
 
 
 def artifacts(server: Server, key: str) -> list[Any]:
-    url = server.environment["PREFECT_API_URL"]
-    found: list[Any] = httpx.post(f"{url}/artifacts/filter", json={"artifacts": {"key": {"any_": [key]}}}).json()
+    found: list[Any] = server.ask("/artifacts/filter", artifacts={"key": {"any_": [key]}})
     return found
 
 
