@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from prefect_tpu.infra.accelerators import resolve
 from prefect_tpu.infra.compiler.checking import check
@@ -47,7 +47,7 @@ def compile_ahead(request: Request, say: Callable[[str], None]) -> Ahead:
     if not names:
         return Ahead(rows=(), skipped=skipped)
     wish = Wish(
-        target=_target(request),
+        target=replace(_target(request), env=dict(request.settings.get("env", {}))),
         accelerators=tuple(names),
         slices=request.settings.get("slices", 1),
         params=dict(request.params),

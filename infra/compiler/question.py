@@ -28,6 +28,7 @@ class Target:
     work: the folder from which it is imported; empty of a payload.
     arguments: of a script.
     data: name → place of the data that the program finds as if it were staged.
+    env: further variables of the program.
     payload, folder: of a function that was sent: the hash of what it came in, and the job's folder, where that lies.
     """
 
@@ -37,6 +38,7 @@ class Target:
     work: str
     arguments: tuple[str, ...] = ()
     data: dict[str, str] = field(default_factory=dict)
+    env: dict[str, str] = field(default_factory=dict)
     payload: str = ""
     folder: str = ""
 

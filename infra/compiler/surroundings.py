@@ -58,6 +58,7 @@ def _plan(target: Target, question: Question, output: Path) -> HostPlan:
         addresses=("127.0.0.1:0",),
         program=Program(kind="file", target=f"{target.place}:{target.function}", params=question.params),
         data={name: name for name in target.data},
+        env=target.env,
         mesh=question.mesh,
         checkpoint_every=NEVER,
         grace=NEVER,
