@@ -58,6 +58,9 @@ def _is_well(wish: Wish, rows: Sequence[Row]) -> bool:
 
 
 def wish_of(options: CompileOptions) -> Wish:
+    """Raises `UsageError` for whatever is wrong, before a compiler is looked for or fetched."""
+    for accelerator in options.accelerator:
+        candidates(accelerator)
     params = named_values("--param", options.param or ())
     data = named_places("--data", options.data or ())
     looked_for = {options.fit: 1} if options.fit else {}  # the compiler is asked about many

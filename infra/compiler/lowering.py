@@ -18,7 +18,7 @@ from prefect_tpu.infra.meshes import Devices, MeshShape, fit_mesh
 if TYPE_CHECKING:
     from jax import Device
     from jax.export import Exported
-    from jax.sharding import Mesh
+    from jax.sharding import AxisType, Mesh
     from jax.stages import Lowered
 
 
@@ -35,11 +35,13 @@ class Portable:
     """A step without its devices.
 
     shape: of the mesh that its arguments lie on.
+    types: of its axes, as JAX has them.
     donated: which arguments are, by place and by name.
     """
 
     exported: Exported
     shape: MeshShape
+    types: tuple[AxisType, ...]
     donated: tuple[int, ...]
     donated_names: tuple[str, ...]
 
@@ -50,7 +52,7 @@ class Portable:
         from prefect_tpu.infra.training.mesh import placed
         from prefect_tpu.infra.training.slices import by_slice
 
-        mesh = jax.sharding.Mesh(placed(by_slice(devices), self.shape), self.shape.names)
+        mesh = jax.sharding.Mesh(placed(by_slice(devices), self.shape), self.shape.names, axis_types=self.types)
         args, kwargs = self._abstract(mesh)
         step = jax.jit(self.exported.call, donate_argnums=self.donated, donate_argnames=self.donated_names)
         return step.lower(*args, **kwargs), mesh
@@ -77,10 +79,12 @@ def portable(call: Call, slices: int) -> Portable:
     exported = jax.export.export(step, platforms=["tpu"])(*call.args, **call.kwargs)
     if exported.nr_devices != jax.device_count():
         raise WrongDevices(exported.nr_devices, jax.device_count())
+    mesh = _mesh(call, exported)
     args, kwargs = step.trace(*call.args, **call.kwargs).args_info
     return Portable(
         exported=exported,
-        shape=_shape(call, slices),
+        shape=_shape(mesh, slices),
+        types=mesh.axis_types,
         donated=tuple(place for place, argument in enumerate(args) if _is_donated(argument)),
         donated_names=tuple(name for name, argument in kwargs.items() if _is_donated(argument)),
     )
@@ -123,18 +127,30 @@ def _is_donated(argument: Any) -> bool:
     return any(leaf.donated for leaf in jax.tree.leaves(argument))
 
 
-def _shape(call: Call, slices: int) -> MeshShape:
-    """Of the mesh on which the arguments lie. JAX holds all of them to one order of devices, so any one tells it."""
+def _mesh(call: Call, exported: Exported) -> Mesh:
+    """On which the arguments lie. JAX holds all of them to one order of devices, so any one tells it."""
     import jax
 
-    for leaf in jax.tree.leaves((call.args, call.kwargs)):
-        sharding = getattr(leaf, "sharding", None)
-        if isinstance(sharding, jax.NamedSharding) and sharding.mesh.size == jax.device_count():
-            return _shape_of(sharding.mesh, slices)
-    return MeshShape(names=("devices",), sizes=(jax.device_count(),), over_slices=(slices,))
+    count = jax.device_count()
+    found = [leaf.sharding.mesh for leaf in jax.tree.leaves((call.args, call.kwargs)) if _is_on_mesh(leaf)]
+    for mesh in found:
+        if mesh.size == count:
+            return jax.sharding.Mesh(mesh.devices, mesh.axis_names, axis_types=mesh.axis_types)
+    # The step may say itself where its arguments go: then JAX has no devices of theirs, which lie in order.
+    for sharding in getattr(exported, "_in_named_shardings", ()):
+        if sharding is not None and sharding.mesh.size == count:
+            mesh = sharding.mesh
+            return jax.make_mesh(mesh.axis_sizes, mesh.axis_names, axis_types=mesh.axis_types)
+    return jax.make_mesh((count,), ("devices",), axis_types=(jax.sharding.AxisType.Auto,))
 
 
-def _shape_of(mesh: Any, slices: int) -> MeshShape:
+def _is_on_mesh(leaf: Any) -> bool:
+    import jax
+
+    return isinstance(getattr(leaf, "sharding", None), jax.NamedSharding)
+
+
+def _shape(mesh: Mesh, slices: int) -> MeshShape:
     """The shape, with the slices that each axis goes over, read from where the devices lie in it."""
     import jax
 
