@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prefect_tpu.infra.accelerators import resolve
-from prefect_tpu.infra.compiler.capture import first_step, loaded
+from prefect_tpu.infra.compiler.capture import first_step, loaded, look_into
 from prefect_tpu.infra.compiler.lowering import Portable, argument_bytes, portable
 from prefect_tpu.infra.compiler.measuring import Asked, problem_verdict, step_verdict
 from prefect_tpu.infra.compiler.question import Question, Target, takes_mesh
@@ -84,7 +84,8 @@ class Answering:
         if key not in self._steps:
             call = first_step(self._program, question.params)
             self._stage = replace(self._stage, function=call.function)
-            self._steps = {key: portable(call, question.slices)}  # the last one alone: they hold much memory
+            step = look_into(call, lambda inner: portable(inner, question.slices))
+            self._steps = {key: step}  # the last one alone: they hold much memory
         return self._steps[key]
 
     @property

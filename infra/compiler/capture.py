@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from prefect_tpu.infra.compiler.question import Target
 from prefect_tpu.infra.host.payload import WORK, unpack
@@ -15,6 +15,8 @@ from prefect_tpu.infra.host.program import load
 from prefect_tpu.infra.job import Program
 from prefect_tpu.infra.storage import open_storage
 from prefect_tpu.infra.training import step
+
+T = TypeVar("T")
 
 
 class NoStep(Exception):
@@ -61,6 +63,31 @@ def first_step(program: Callable[..., Any], params: Mapping[str, Any]) -> Call:
         if exc.code not in (None, 0):
             raise
     raise NoStep
+
+
+def look_into(call: Call, look: Callable[[Call], T]) -> T:
+    """What `look` makes of a call; of a step of `flax.nnx.jit`, of the call of JAX inside it.
+
+    That one is given arrays in place of modules, and only inside the outer call can it be traced.
+    """
+    outer: Any = call.function
+    inner = getattr(outer, "jitted_fn", None)
+    if inner is None:
+        return look(call)
+    seen: list[T] = []
+
+    def instead(*args: Any, **kwargs: Any) -> NoReturn:
+        seen.append(look(Call(function=inner, args=args, kwargs=kwargs)))
+        raise _Caught(call)
+
+    outer.jitted_fn = instead
+    try:
+        outer(*call.args, **call.kwargs)
+    except _Caught:
+        pass
+    finally:
+        outer.jitted_fn = inner
+    return seen[0]
 
 
 def _throw(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> NoReturn:

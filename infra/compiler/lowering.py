@@ -60,7 +60,9 @@ class Portable:
     def _abstract(self, mesh: Mesh) -> Any:
         import jax
 
-        shardings = self.exported.in_shardings_jax(mesh)
+        told = self.exported.in_shardings_jax(mesh)
+        # Where nothing says on which devices the step is, JAX would take this machine's.
+        shardings = told if any(told) else [jax.NamedSharding(mesh, jax.P())] * len(told)  # type: ignore[no-untyped-call]
         leaves = [
             jax.ShapeDtypeStruct(aval.shape, aval.dtype, sharding=sharding)  # type: ignore[no-untyped-call]
             for aval, sharding in zip(self.exported.in_avals, shardings, strict=True)

@@ -16,6 +16,7 @@ from prefect_tpu.infra.compiler.report import Problem, ProblemKind, Verdict
 
 pytestmark = [pytest.mark.compiler, pytest.mark.timeout(600)]
 
+WAYS = Path(__file__).with_name("programs") / "ways.py"
 TROUBLESOME = Path(__file__).with_name("programs") / "troublesome.py"
 
 
@@ -79,6 +80,24 @@ class TestAsking:
         assert first.fits and second.fits, (first.problem, second.problem)
         assert first.step is not None and second.step is not None
         assert second.step.memory.arguments > first.step.memory.arguments
+
+    @pytest.mark.parametrize(
+        ("way", "mesh", "exchanged"),
+        [
+            ("explicit", (("data", 4), ("tp", 4)), {"all-reduce"}),
+            ("mixed", (("data", 16),), set()),
+            ("said_inside", (("data", 16),), set()),
+            ("mapped", (("data", 16),), {"all-reduce"}),
+            ("modules", (("data", 16),), {"all-reduce"}),
+        ],
+    )
+    def test_every_way_to_write_a_step(self, way: str, mesh: tuple[tuple[str, int], ...], exchanged: set[str]) -> None:
+        (verdict,) = asked(find_target(f"{WAYS}:{way}", {}), Question(accelerator="v6e-16"))
+        assert verdict.step is not None, verdict.problem
+        assert verdict.mesh == mesh
+        assert {one.kind for one in verdict.step.collectives} == exchanged
+        if way == "mixed":
+            assert verdict.step.memory.aliased == 64 * 64 * 4 // 16
 
     def test_a_step_may_be_a_plain_method(self) -> None:
         (verdict,) = asked(target("method"), Question(accelerator="v6e-8"))
