@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import psutil
 import pytest
@@ -16,6 +21,7 @@ from prefect_tpu.infra.compiler.report import Problem, ProblemKind, Verdict
 
 pytestmark = [pytest.mark.compiler, pytest.mark.timeout(600)]
 
+T = TypeVar("T")
 WAYS = Path(__file__).with_name("programs") / "ways.py"
 TROUBLESOME = Path(__file__).with_name("programs") / "troublesome.py"
 
@@ -102,6 +108,26 @@ class TestAsking:
     def test_a_step_may_be_a_plain_method(self) -> None:
         (verdict,) = asked(target("method"), Question(accelerator="v6e-8"))
         assert verdict.fits, verdict.problem
+
+
+@pytest.mark.usefixtures("compiler_python")
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)])
+def test_nothing_is_left_of_a_command_that_is_ended(number: signal.Signals, status: int, tmp_path: Path) -> None:
+    tool = str(Path(sys.executable).with_name("prefect-tpu"))
+    command = [tool, "compile", f"{TROUBLESOME}:hangs", "-a", "v6e-8"]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.DEVNULL) as asking:
+        child = _wait_for(_children, "the compiler's process")[0]
+        asking.send_signal(number)
+        assert asking.wait(60) == status
+    _wait_for(lambda: not child.is_running(), "its end")
+
+
+def _wait_for(look: Callable[[], T], what: str) -> T:
+    until = time.monotonic() + 60
+    while not (found := look()):
+        assert time.monotonic() < until, f"{what} did not come"
+        time.sleep(0.05)
+    return found
 
 
 def test_a_script(compile_: Compile) -> None:
