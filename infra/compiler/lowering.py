@@ -114,7 +114,7 @@ def argument_bytes(lowered: Lowered) -> int | None:
         held = [math.prod(_held(sharding, aval.shape)) * aval.dtype.itemsize for aval, sharding in pairs]
     except (AttributeError, KeyError, TypeError, ValueError):
         return None
-    return sum(held)
+    return int(sum(held))
 
 
 def _held(sharding: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
