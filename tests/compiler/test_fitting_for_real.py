@@ -30,11 +30,12 @@ def test_the_smallest_slice(compile_: Compile) -> None:
 
 
 def test_a_batch_that_never_fits_says_why(compile_: Compile) -> None:
-    said = compile_(f"{GROWING}:lower_whole", "-a", "v5e-4", "--fit", "gib", "--json")
-    assert said.status == 0, said.err
-    said = compile_(f"{GROWING}:lower", "-a", "v5e-1", "--param", "batch=32", "--json")
+    """One row for each chip is too much where each row is as large as this."""
+    said = compile_(f"{GROWING}:lower_rows", "-a", "v5e-1", "--fit", "batch", "--json")
     assert said.status == 1
-    assert said.json[0]["verdict"]["problem"]["needs"] > 31 * 2**30
+    (found,) = said.json
+    assert found["batch_per_chip"] is None
+    assert found["verdict"]["problem"]["needs"] >= 32 * 2**30
 
 
 def test_a_function_that_lowers_nothing_is_told_so(compile_: Compile) -> None:

@@ -29,6 +29,11 @@ def lower_whole(mesh, gib: int):
     return halved.lower(jax.ShapeDtypeStruct((gib, *ROW), jnp.float32, sharding=rows))
 
 
+def lower_rows(mesh, batch: int):
+    """32 GiB for each row."""
+    return lower(mesh, 32 * batch)
+
+
 def returns_nothing(mesh):
     halved.lower(jax.ShapeDtypeStruct((8,), jnp.float32))
 
