@@ -136,7 +136,10 @@ def test_markdown_is_a_table_and_sheets() -> None:
         (duration(0.0123), "12.3 ms"),
         (duration(2e-5), "20 µs"),
         (flops(3.5e14), "350.00 TFLOP"),
-        (flops(1.5e9), "0.0015 TFLOP"),
+        (flops(1.5e9), "1.50 GFLOP"),
+        (flops(2.5e6), "2.50 MFLOP"),
+        (flops(700), "700 FLOP"),
+        (duration(2e-7), "under 1 µs"),
     ],
 )
 def test_amounts(shown: str, wanted: str) -> None:
