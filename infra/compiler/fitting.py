@@ -50,7 +50,7 @@ class Search:
 
 
 def slices_asked(accelerator: str) -> tuple[str, ...]:
-    """The accelerator itself; of `v5p-*` every named size, the smallest first.
+    """The accelerator itself; of `v5p-*` the named sizes that double, the smallest first.
 
     Raises `UsageError` where there is no such generation, or the compiler cannot be asked about it.
     """
@@ -61,5 +61,5 @@ def slices_asked(accelerator: str) -> tuple[str, ...]:
     if generation not in FIGURES:
         known = ", ".join(f"{name}{ANY_SIZE}" for name in FIGURES)
         raise UsageError(f"{accelerator!r} stands for no sizes that can be checked: write one of {known}.")
-    sizes = [name for name in curated_names() if resolve(name).generation == generation]
-    return tuple(sorted(sizes, key=lambda name: resolve(name).chips))
+    chips = {name: resolve(name).chips for name in curated_names() if resolve(name).generation == generation}
+    return tuple(sorted((name for name, count in chips.items() if count.bit_count() == 1), key=chips.__getitem__))

@@ -65,13 +65,17 @@ def duration(seconds: float) -> str:
     """Of a step."""
     if seconds >= 1:
         return f"{seconds:.2f} s"
-    return f"{seconds * 1e3:.3g} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.3g} µs"
+    if seconds >= 1e-3:
+        return f"{seconds * 1e3:.3g} ms"
+    return f"{seconds * 1e6:.3g} µs" if seconds >= 1e-6 else "under 1 µs"
 
 
 def flops(count: float) -> str:
     """Operations, in TFLOP where that says something."""
-    tera = count / 1e12
-    return f"{tera:.2f} TFLOP" if tera >= 0.01 else f"{tera:.2g} TFLOP"
+    for unit, operations in (("TFLOP", 1e12), ("GFLOP", 1e9), ("MFLOP", 1e6)):
+        if count >= operations * (0.1 if unit == "TFLOP" else 1):
+            return f"{count / operations:.2f} {unit}"
+    return f"{count:.0f} FLOP"
 
 
 def crossing(verdict: Verdict, apart: Crosses) -> tuple[Collective, ...]:

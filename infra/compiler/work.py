@@ -32,8 +32,13 @@ def work(program: Program, executions: Mapping[str, Times]) -> Work:
         cycles = sum(int(one.attribute(_CYCLES) or 0) for one in computation.instructions.values())
         once, often = once + cycles, often + cycles * times.count
         if times.count != 1:
-            further += (times.count - 1) * sum(_flops(computation))
+            further += (times.count - 1) * flops_of(computation)
     return Work(further_flops=further, longer=often / once if once else 1.0)
+
+
+def flops_of(computation: Computation) -> float:
+    """Of its multiplications of matrices and its convolutions, done once."""
+    return sum(_flops(computation))
 
 
 def _flops(computation: Computation) -> Iterator[float]:
