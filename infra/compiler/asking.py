@@ -17,6 +17,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
+import psutil
+
 from prefect_tpu.infra.accelerators import resolve
 from prefect_tpu.infra.compiler.environment import Compiler
 from prefect_tpu.infra.compiler.question import Question, Target
@@ -24,6 +26,7 @@ from prefect_tpu.infra.compiler.report import Problem, ProblemKind, Verdict
 from prefect_tpu.infra.contract import Env
 
 PATIENCE_SECONDS = 1800.0  # for one question: a program may take long to come to its step, and a large step to compile
+SCRATCH = "prefect-tpu-compile-"  # then the number of the process that asks, and what makes it one
 CHILD = "prefect_tpu.infra.compiler.child"
 LAST_WORDS = 4000  # characters of the log of a process that died
 
@@ -72,7 +75,8 @@ class _Child:
     def __init__(self, target: Target, compiler: Compiler, first: Question) -> None:
         self._size = _size(first)
         self._answers_any = False
-        self._scratch = Path(tempfile.mkdtemp(prefix="prefect-tpu-compile-"))
+        _sweep()
+        self._scratch = Path(tempfile.mkdtemp(prefix=f"{SCRATCH}{os.getpid()}-"))
         self._log = self._scratch / "log"
         with open(self._log, "wb") as log:
             self._process = subprocess.Popen(
@@ -123,6 +127,14 @@ class _Child:
         with contextlib.suppress(BrokenPipeError):  # it is dead, and whoever waits for its answer finds out
             self._process.stdin.write(json.dumps(words).encode() + b"\n")
             self._process.stdin.flush()
+
+
+def _sweep() -> None:
+    """Away with the folders of those who were killed."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{SCRATCH}*-*"):
+        owner = folder.name.removeprefix(SCRATCH).partition("-")[0]
+        if owner.isdigit() and not psutil.pid_exists(int(owner)):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _environment(compiler: Compiler, own: Mapping[str, str]) -> dict[str, str]:
