@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from prefect_tpu.infra.compiler.question import Target
-from prefect_tpu.infra.compiler.report import AxisPlace, Collective, Crosses, Memory, Step, Verdict
+from prefect_tpu.infra.compiler.report import AxisPlace, Collective, Cost, Crosses, Memory, Step, Verdict
 from prefect_tpu.infra.compiler.wishes import Wish, broken, candidates, question, read_within
 from prefect_tpu.infra.errors import UsageError
 
@@ -31,7 +31,14 @@ def verdict(crosses: Crosses, *axes: str, slices: int = 1) -> Verdict:
             AxisPlace(name="data", size=2 * slices, crosses=Crosses.SLICES),
             AxisPlace(name="tp", size=8, crosses=crosses),
         ),
-        step=Step(memory=MEMORY, flops=1, bytes_accessed=1, estimated_seconds=None, bound_seconds=1, collectives=over),
+        step=Step(
+            memory=MEMORY,
+            cost=Cost(flops=1, bytes_accessed=1, seconds=None),
+            flops=1,
+            estimated_seconds=None,
+            bound_seconds=1,
+            collectives=over,
+        ),
         problem=None,
         compile_seconds=1,
         versions={},
