@@ -38,7 +38,7 @@ def compile_(prefect_tpu: Callable[..., Any], tmp_path: Path, monkeypatch: pytes
         (("model.py:main", "-a", "v6e-16", "--mesh", "tp"), "cannot be read"),
         (("model.py:main", "-a", "v6e-16", "--within", "tp=chip"), "AXIS=host"),
         (("model.py:main", "-a", "v6e-16", "--data", "rows.csv"), "is not at rows.csv"),
-        (("model.py:main", "-a", "v6e-16", "--slices", "0"), "0"),
+        (("model.py:main", "-a", "v6e-16", "--slices", "0"), "equal to 1"),
     ],
 )
 def test_a_wrong_call(compile_: Callable[..., Any], words: tuple[str, ...], why: str) -> None:
