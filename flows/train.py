@@ -96,7 +96,7 @@ def train(
         pods: How hosts run in a cluster.
         compile: What Google's TPU compiler is asked about before a slice is asked for, so that none is paid for a step
             that cannot compile or does not fit: `yes` for the program's own step, which it calls by `prefect_tpu.step`,
-            or a function `path.py:lower` that lowers it for a mesh. Empty: nothing.
+            or a function `path.py:lower` that lowers it for a mesh, with those of `params` that it has. Empty: nothing.
 
     Returns:
         The job's result: `job state attempts output value failure`.

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from prefect_tpu.infra.accelerators import resolve
 from prefect_tpu.infra.compiler.checking import check
 from prefect_tpu.infra.compiler.environment import find_compiler
-from prefect_tpu.infra.compiler.question import Target, asked_in_words, find_target
+from prefect_tpu.infra.compiler.question import Target, asked_in_words, find_target, params_of
 from prefect_tpu.infra.compiler.render import Row
 from prefect_tpu.infra.compiler.report import Problem, ProblemKind
 from prefect_tpu.infra.compiler.slices import check_known
@@ -46,11 +47,12 @@ def compile_ahead(request: Request, say: Callable[[str], None]) -> Ahead:
         say(f"nothing is compiled for {name}: {why}")
     if not names:
         return Ahead(rows=(), skipped=skipped)
+    params = dict(request.params) if request.compile == ITSELF else params_of(request.compile, request.params)
     wish = Wish(
-        target=replace(_target(request), env=dict(request.settings.get("env", {}))),
+        target=replace(_target(request, params), env=dict(request.settings.get("env", {}))),
         accelerators=tuple(names),
         slices=request.settings.get("slices", 1),
-        params=dict(request.params),
+        params=params,
         mesh=spelled(request.settings.get("mesh")),
     )
     compiler = find_compiler(say)
@@ -87,13 +89,13 @@ def _known(name: str, dialect: str, skipped: dict[str, str]) -> str | None:
     return found.name
 
 
-def _target(request: Request) -> Target:
+def _target(request: Request, params: Mapping[str, Any]) -> Target:
     here = {name: place for name, place in request.data.items() if not place.startswith(BUCKET)}
     if request.compile != ITSELF:
-        return find_target(request.compile, request.params, (), here)
+        return find_target(request.compile, params, (), here)
     kind, _, rest = request.program.partition(":")
     if kind != "payload":
-        return find_target(request.program, request.params, request.arguments, here)
+        return find_target(request.program, params, request.arguments, here)
     sha256, _, name = rest.partition(":")
     return Target(
         kind="function",

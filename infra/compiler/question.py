@@ -108,6 +108,21 @@ def _target(text: str, params: Mapping[str, Any], arguments: Sequence[str]) -> T
     )
 
 
+def params_of(text: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Of a program's parameters those that the function has which lowers its step; all where its source does not tell.
+
+    Raises `UsageError` where it is not there.
+    """
+    source: Path | None = None
+    if found := _FILE.fullmatch(text):
+        source = _existing(found["place"])
+    elif found := _MODULE.fullmatch(text):
+        source = find_module(found["place"])
+    signature = in_source(parse(source), found["name"]) if found and source else None
+    names = set(params) if signature is None else {parameter.name for parameter in signature.by_name}
+    return {name: value for name, value in params.items() if name in names}
+
+
 def asked_in_words(question: Question) -> str:
     """Such as `2 × v6e-16, batch=64`."""
     slices = f"{question.slices} × " if question.slices > 1 else ""

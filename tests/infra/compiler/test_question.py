@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from prefect_tpu.infra.compiler.question import Question, Target, find_target, takes_mesh
+from prefect_tpu.infra.compiler.question import Question, Target, find_target, params_of, takes_mesh
 from prefect_tpu.infra.errors import UsageError
 from prefect_tpu.infra.signatures import of_function
 
@@ -65,6 +65,14 @@ def test_what_is_not_there_is_refused(
 ) -> None:
     with pytest.raises(UsageError, match=why):
         find_target(text, params, arguments)
+
+
+def test_of_a_program_s_parameters_a_function_that_lowers_takes_its_own(program: Path) -> None:
+    for text in ("model.py:lower", "model:lower"):
+        assert params_of(text, {"steps": 3, "width": 8}) == {"width": 8}
+    assert params_of("torchrun", {"steps": 3}) == {"steps": 3}  # which is refused later
+    with pytest.raises(UsageError, match="is not there"):
+        params_of("other.py:lower", {})
 
 
 def test_data_that_is_not_there_is_refused(program: Path) -> None:
