@@ -114,7 +114,7 @@ failures: $(STAMP) $(POD_STAMP) control-plane ## plays every failure of a cluste
 	RECORD_FAILURES=1 $(BIN)/pytest -q -m cluster tests/cluster/failures
 	$(BIN)/python tests/infra/backends/failures_page.py
 
-bench: $(STAMP) ## what our part costs, as ratios; writes docs/reference/performance.md. BENCH=--quick only tries it, BENCH="--only guards --write" renews one line
+bench: $(STAMP) $(COMPILER_STAMP) ## what our part costs, as ratios; writes docs/reference/performance.md. BENCH=--quick only tries it, BENCH="--only guards --write" renews one line
 	$(BIN)/python tests/bench/run.py $(BENCH)
 
 bench-scale: $(STAMP) $(NEIGHBOUR_STAMP) control-plane ## one worker with 500 slices, beside Prefect's own for Kubernetes; writes docs/reference/work-pool-scale.md. BENCH="--slices 20" only tries it

@@ -69,6 +69,7 @@ def ask(
         arguments=_words("arguments", options),
         data={name: _path(f"data[{name!r}]", place) for name, place in _mapping("data", options.get("data")).items()},
         settings=settings,
+        compile=_text("compile", options),
     )
     check(request)
     return Asked(request=request, function=function)
@@ -87,6 +88,7 @@ def parameters(request: Request) -> dict[str, Any]:
         "name": request.name,
         "output": request.output,
         "arguments": list(request.arguments),
+        "compile": request.compile,
         "timing": timing,
         **plain,
         **_of_pods(request.settings.get("pods")),
@@ -147,6 +149,13 @@ def _words(what: str, options: Mapping[str, Any]) -> tuple[str, ...]:
     if isinstance(given, str) or not isinstance(given, Sequence) or not all(isinstance(word, str) for word in given):
         raise UsageError(f"{what} is {in_words(given)}: give a list of text, such as {what}=['…'].")
     return tuple(given)
+
+
+def _text(what: str, options: Mapping[str, Any]) -> str:
+    given = options.get(what) or ""
+    if not isinstance(given, str):
+        raise UsageError(f"{what} is {given!r}: give text, such as {what}='yes'.")
+    return given
 
 
 def _path(what: str, given: object) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import typer
 
-from prefect_tpu.flows.shell import about, automations, jobs, models, new_job, pool
+from prefect_tpu.flows.shell import about, automations, compiler, jobs, models, new_job, pool
 from prefect_tpu.flows.shell.exit_status import PAGE, ExitStatus, of_error
 from prefect_tpu.flows.shell.own_options import ForPrograms
 from prefect_tpu.flows.streams import make_lasting
@@ -30,6 +30,7 @@ app = typer.Typer(
 RUNNING, LOOKING, MACHINE = "Ask for a job", "Jobs that are there", "Machines, clusters and work pools"
 app.command("run", cls=ForPrograms, rich_help_panel=RUNNING, epilog=PAGE)(new_job.run)
 app.command("render", cls=ForPrograms, rich_help_panel=RUNNING)(new_job.render)
+app.command("compile", cls=ForPrograms, rich_help_panel=RUNNING, epilog=PAGE)(compiler.compile_step)
 app.command("list", rich_help_panel=LOOKING)(jobs.list_jobs)
 app.command("status", rich_help_panel=LOOKING)(jobs.status)
 app.command("logs", rich_help_panel=LOOKING)(jobs.logs)

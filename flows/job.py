@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import time
@@ -9,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Unpack
 
-from prefect_tpu.flows.asking import ask
+from prefect_tpu.flows.asking import Asked, ask
 from prefect_tpu.flows.background import see_to_it, start_driver
 from prefect_tpu.flows.brief import brief
 from prefect_tpu.flows.call import with_value
@@ -28,6 +29,7 @@ from prefect_tpu.infra.request import default_output, prepare
 from prefect_tpu.infra.storage import Storage, open_storage
 from prefect_tpu.infra.summary import failing_traceback
 
+log = logging.getLogger(__name__)
 LOOK_SECONDS = 0.2
 MOST_DRIVERS = 10  # started by one call: one that always dies is a defect, not bad luck
 
@@ -187,9 +189,19 @@ def submit(
     """
     own = {"params": params, "data": data, "name": name, "output": output}
     asked = ask("submit", program, accelerator, {**own, **options})
+    _compile_ahead(asked)
     wanted, storage = prepare(asked.send()), open_storage(asked.folder)
     see_to_it(storage, wanted)
     return Job(name=wanted.name, folder=storage.url)
+
+
+def _compile_ahead(asked: Asked) -> None:
+    if not asked.request.compile:
+        return
+    from prefect_tpu.infra.compiled_ahead import compile_ahead, refusal
+
+    if (why := refusal(asked.request.name, compile_ahead(asked.send(), log.info))) is not None:
+        raise why
 
 
 @brief

@@ -74,6 +74,7 @@ class Options(OfAJob, total=False):
     """
 
     arguments: Sequence[str]
+    compile: str
 
 
 class RunOptions(Options, total=False):

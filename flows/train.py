@@ -31,6 +31,7 @@ from prefect_tpu.tasks.cancellation import asks_to_stop, own_runs
 from prefect_tpu.tasks.check_quota import check_quota
 from prefect_tpu.tasks.chip_limits import ChipLimits
 from prefect_tpu.tasks.collect_results import collect_results
+from prefect_tpu.tasks.compile_step import compile_step
 from prefect_tpu.tasks.failing import failed, value_of
 from prefect_tpu.tasks.launch_training import launch_training
 from prefect_tpu.tasks.provision_slice import provision_slice
@@ -64,6 +65,7 @@ def train(
     image: str = "",
     cluster: str = "",
     pods: Pods = Pods(),  # noqa: B008
+    compile: str = "",  # noqa: A002 -- as the shell calls it
 ) -> dict[str, Any] | State[Any]:
     """Run one program on every host of a slice until it is done.
 
@@ -94,6 +96,9 @@ def train(
         cluster: The name `block:NAME` of a saved one, a kubeconfig context, or `gke://project/location/cluster`. Empty:
             the one this runs in, or that `kubectl` uses.
         pods: How hosts run in a cluster.
+        compile: What Google's TPU compiler is asked about before a slice is asked for, so that none is paid for a step
+            that cannot compile or does not fit: `yes` for the program's own step, which it calls by `prefect_tpu.step`,
+            or a function `path.py:lower` that lowers it for a mesh, with those of `params` that it has. Empty: nothing.
 
     Returns:
         The job's result: `job state attempts output value failure`.
@@ -126,6 +131,7 @@ def train(
             arguments=tuple(arguments),
             data=data,
             settings=settings,
+            compile=compile,
         )
         return _carry_out(request)
     except PrefectTpuError as exc:
@@ -140,6 +146,8 @@ def _name_of_this_run() -> str:
 
 
 def _carry_out(request: Request) -> dict[str, Any] | State[Any]:
+    if request.compile:
+        value_of(compile_step(request))
     job = value_of(stage_data(request))
     folder, report = job_folder(request.output, job.name), Reporter(get_run_logger())
     events = SliceEvents(job.name, folder, related_here())

@@ -54,6 +54,7 @@ class Env:
     SLICES = "PREFECT_TPU_LOCAL_SLICES"  # how many slices this machine lends at once
     PROFILE = "PREFECT_TPU_PROFILE"  # which steps to record, as `skip=10,steps=5`, where its job does not say
     MAX_HOSTS = "PREFECT_TPU_LOCAL_MAX_HOSTS"  # how many hosts a slice of this machine may have
+    COMPILER_PYTHON = "PREFECT_TPU_COMPILER_PYTHON"  # an interpreter whose environment has jax[tpu], for `compile`
 
 
 class Scratch:
@@ -83,6 +84,7 @@ class Event(StrEnum):
 
     SUBMITTED = "submitted"  # by the launcher: the plan went to the hosts
     JOINED = "joined"  # this host has met the others
+    COMPILED = "compiled"  # the program's step was called first: the `seconds` in which it was traced and compiled
     RESTORED = "restored"  # a checkpoint was read: its `step` and `attempt`
     STEP = "step"  # `step` is done, with its metrics
     SAVED = "saved"  # the checkpoint of `step` is sealed

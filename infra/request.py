@@ -29,6 +29,8 @@ class Request:
     accelerators: in order of preference.
     data: name → file or folder of this machine.
     settings: further fields of `SliceJob`.
+    compile: what is compiled before a slice is asked for: `yes` for the program's own step, a function that lowers it,
+        or nothing where it is empty. It is no part of the job.
     """
 
     name: str
@@ -39,6 +41,7 @@ class Request:
     arguments: tuple[str, ...] = ()
     data: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
+    compile: str = ""
 
 
 def default_output(backend: str = "local") -> str:

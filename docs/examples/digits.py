@@ -84,6 +84,7 @@ def loss_of(params, pictures, digits):
     return -jnp.mean(jnp.take_along_axis(scores, digits[:, None], axis=1))
 
 
+@tpu.step
 @jax.jit
 def train_step(state, pictures, digits):
     loss, slope = jax.value_and_grad(loss_of)(state["params"], pictures, digits)

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from prefect_tpu.flows.saved import placed
 from prefect_tpu.flows.shell.durations import seconds, seconds_or_never
+from prefect_tpu.flows.shell.named import named_places, named_values, unique
 from prefect_tpu.flows.shell.options import JobOptions
 from prefect_tpu.flows.shell.pods import pods_of
 from prefect_tpu.infra.errors import UsageError
 from prefect_tpu.infra.request import Request, made_up_name
 
-V = TypeVar("V")
 _DURATIONS = ("checkpoint_every", "grace", "provision_timeout", "join_timeout")
 _OR_NEVER = ("stall_timeout", "deadline")
 _AS_GIVEN = ("max_preemptions", "max_failures", "dialect", "slices", "start_from", "mesh", "profile")
@@ -32,8 +29,9 @@ def request_of(options: JobOptions) -> Request:
         output=where.output,
         params=named_values("--param", options.param or ()),
         arguments=tuple(options.arguments or ()),
-        data=_unique("--data", _data(options.data or ())),
+        data=named_places("--data", options.data or ()),
         settings={**_settings(options), **where.settings},
+        compile=options.compile or "",
     )
 
 
@@ -48,7 +46,7 @@ def _settings(options: JobOptions) -> dict[str, Any]:
     if options.drill:
         settings["drills"] = tuple(options.drill)
     if options.env:
-        settings["env"] = _unique("--env", _environment(options.env, os.environ))
+        settings["env"] = unique("--env", _environment(options.env, os.environ))
     return settings
 
 
@@ -60,52 +58,9 @@ def _accelerator(name: str, spot: bool) -> str:
     return f"{name}:spot"
 
 
-def named_values(option: str, given: Sequence[str]) -> dict[str, object]:
-    """What was given as `name=value`. A value that reads as JSON is one, anything else is text."""
-    return _unique(option, _named(option, given))
-
-
-def _named(option: str, given: Sequence[str]) -> Iterator[tuple[str, object]]:
-    for text in given:
-        name, equals, value = text.partition("=")
-        if not equals or not name.isidentifier():
-            raise UsageError(f"{option} {text!r} is not name=value, such as {option} steps=100.")
-        yield name, _value(value)
-
-
-def _value(text: str) -> object:
-    try:
-        value: object = json.loads(text)
-    except (ValueError, RecursionError):
-        return text
-    return value
-
-
-def _data(given: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """A path without a name gives its own: `digits` of `data/digits.csv.gz`."""
-    for text in given:
-        name, equals, path = text.partition("=")
-        if equals and name.isidentifier():
-            yield name, path
-            continue
-        name = re.sub(r"\W", "_", Path(text).resolve().name.partition(".")[0])
-        if not text or not name.isidentifier():
-            raise UsageError(f"--data {text!r} gives no name for the program: write name=path, such as digits={text}.")
-        yield name, text
-
-
 def _environment(given: Sequence[str], own: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     for text in given:
         name, equals, value = text.partition("=")
         if not equals and name not in own:
             raise UsageError(f"--env {name!r} has no value and is not set in this shell: write {name}=VALUE.")
         yield name, value if equals else own[name]
-
-
-def _unique(option: str, pairs: Iterator[tuple[str, V]]) -> dict[str, V]:
-    found: dict[str, V] = {}
-    for name, value in pairs:
-        if name in found:
-            raise UsageError(f"{option} names {name!r} twice: leave one of them out, or name them apart.")
-        found[name] = value
-    return found

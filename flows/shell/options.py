@@ -252,6 +252,14 @@ class JobOptions:
             show_default="nothing",
         ),
     ] = None
+    compile: Annotated[
+        str | None,
+        typer.Option(
+            metavar="yes|TARGET",
+            help="Before a slice is asked for, compile the program's own tpu.step, or a function lower(mesh, …).",
+            show_default="nothing",
+        ),
+    ] = None
     queue: Annotated[
         str | None, typer.Option(help="A Kueue queue that admits the job.", rich_help_panel=IN_CLUSTER)
     ] = None

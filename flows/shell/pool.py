@@ -78,7 +78,7 @@ class PoolOptions:
     @property
     def defaults(self) -> dict[str, Any]:
         """Variable → its default, of those that were said. Raises `UsageError` for words that mean nothing."""
-        from prefect_tpu.flows.shell.asking import named_values
+        from prefect_tpu.flows.shell.named import named_values
 
         names = ("backend", "accelerator", "cluster", "image", "namespace", "output")
         said = {name: value for name in names if (value := getattr(self, name)) is not None}

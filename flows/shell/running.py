@@ -48,6 +48,7 @@ class Errand:
 
 def carry_out(request: Request, *, as_json: bool) -> ExitStatus:
     """Run a job to its end: begun, found running, or gone on with."""
+    _compile_ahead(request, as_json=as_json)
     folder = job_folder(request.output, request.name)
     errand = Errand(name=request.name, folder=folder, get=lambda shown: prepare(request, shown.copied), goes_on=True)
     return _to_its_end(errand, as_json=as_json)
@@ -55,6 +56,7 @@ def carry_out(request: Request, *, as_json: bool) -> ExitStatus:
 
 def detach(request: Request, *, as_json: bool) -> ExitStatus:
     """Begin a job, or go on with it, and leave it to a driver in the background."""
+    _compile_ahead(request, as_json=as_json)
     storage = open_storage(job_folder(request.output, request.name))
     with showing(request.name, storage.url) as display:
         job = prepare(request, display.copied)
@@ -63,6 +65,14 @@ def detach(request: Request, *, as_json: bool) -> ExitStatus:
     answer(json.dumps(told) if as_json else job.name, advice=f"The job is {job.name!r} in {storage.url}.")
     sys.stderr.write(f"{_how_it_stands(storage, job.name)}\n")
     return ExitStatus.SUCCEEDED
+
+
+def _compile_ahead(request: Request, *, as_json: bool) -> None:
+    """Raises `JobFailed` where the program's step is not for a slice that is asked for."""
+    if request.compile:
+        from prefect_tpu.flows.shell.compile_first import before_a_job
+
+        before_a_job(request, is_quiet=as_json)
 
 
 def attach(storage: Storage, job: SliceJob, *, as_json: bool, timeout: float | None = None) -> ExitStatus:

@@ -45,6 +45,7 @@ _HOME = {
     "torch_checkpoints": "prefect_tpu.infra.training.torch_checkpoints",
     "transformers_trainer": "prefect_tpu.infra.training.transformers_trainer",
     "keras_checkpoints": "prefect_tpu.infra.training.keras_checkpoints",
+    "step": "prefect_tpu.infra.training.step",
     "report": "prefect_tpu.infra.training.report",
     "info": "prefect_tpu.infra.training.info",
     # guards of the program
@@ -116,6 +117,7 @@ if TYPE_CHECKING:  # the same table for type checkers and editors; a house test 
     from prefect_tpu.infra.training.printing import show as show
     from prefect_tpu.infra.training.report import report as report
     from prefect_tpu.infra.training.shard import shard as shard
+    from prefect_tpu.infra.training.step import step as step
     from prefect_tpu.infra.training.torch_checkpoints import torch_checkpoints as torch_checkpoints
     from prefect_tpu.infra.training.transformers_trainer import transformers_trainer as transformers_trainer
 

@@ -41,14 +41,25 @@ def mesh(spec: MeshSpec | None = None, dcn: MeshSpec | None = None, types: str |
     """
     import jax
 
-    devices = jax.devices()
+    return mesh_over(jax.devices(), _of_job() if spec is None else spec, dcn, types)
+
+
+def mesh_over(
+    devices: Sequence[Device],
+    spec: MeshSpec,
+    dcn: MeshSpec | None = None,
+    types: str | Mapping[str, str] = "auto",
+) -> Mesh:
+    """The mesh that a program has where these are the devices of all slices; the compiler is asked of such ones."""
+    import jax
+
     slices = by_slice(devices)
     shape = fit_mesh(
-        parse_mesh(_of_job() if spec is None else spec),
+        parse_mesh(spec),
         Devices(count=len(devices), slices=len(slices)),
         None if dcn is None else parse_mesh(dcn, "dcn"),
     )
-    return jax.sharding.Mesh(_placed(slices, shape), shape.names, axis_types=_axis_types(types, shape.names))
+    return jax.sharding.Mesh(placed(slices, shape), shape.names, axis_types=_axis_types(types, shape.names))
 
 
 def _of_job() -> MeshSpec:
@@ -56,7 +67,7 @@ def _of_job() -> MeshSpec:
     return here.plan.mesh if here is not None and here.plan.mesh else {"data": REST}
 
 
-def _placed(slices: Sequence[Sequence[Device]], shape: MeshShape) -> np.ndarray[Any, np.dtype[Any]]:
+def placed(slices: Sequence[Sequence[Device]], shape: MeshShape) -> np.ndarray[Any, np.dtype[Any]]:
     """The devices by axis: of each axis the slices outside, and what lies within one inside."""
     import numpy as np
 

@@ -18,6 +18,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path += [str(HERE), str(HERE.parent / "prefect"), str(HERE.parent / "fakes")]  # tests are no package
 
+import compiling  # noqa: E402
 import machine  # noqa: E402
 import saving  # noqa: E402
 import starts  # noqa: E402
@@ -60,6 +61,7 @@ EXPERIMENTS: dict[str, Made] = {
     "shell": (lambda sides, effort: starts.shell(), lambda effort: effort.starts),
     "flow": (lambda sides, effort: starts.flow(), lambda effort: effort.starts),
     "runner": (lambda sides, effort: starts.runner(sides.folder), lambda effort: effort.starts),
+    "compile": (lambda sides, effort: compiling.one_step(sides.folder), lambda effort: effort.jobs),
 }
 
 

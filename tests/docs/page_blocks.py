@@ -6,8 +6,8 @@ Hidden comments on the lines before the fence say more:
 
     <!-- file: train.py -->     the block is this file of the reader's folder
     <!-- given: server -->      what the block starts is there already, for it and for the rest of the page
-    <!-- run: server -->        the block needs what is named, `server`, `cluster`, `google` or `frameworks`; the rest
-                                of the page has it too
+    <!-- run: server -->        the block needs what is named, `server`, `cluster`, `google`, `frameworks` or
+                                `compiler`; the rest of the page has it too
     <!-- background: worker --> the shell block goes on until the end of the page; the page goes on at once, or after
                                 a console block's command has printed what is shown
     <!-- session: notebook -->  this and the page's further Python blocks are cells of a notebook
@@ -55,6 +55,11 @@ class Block:
     def needs_frameworks(self) -> bool:
         """PyTorch and its like, in their own environment."""
         return self.words.get("run") == "frameworks"
+
+    @property
+    def needs_compiler(self) -> bool:
+        """Google's, in an environment of its own."""
+        return self.words.get("run") == "compiler"
 
     @property
     def needs_google(self) -> bool:

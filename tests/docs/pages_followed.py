@@ -12,7 +12,8 @@ NEED_CLUSTER = [page for page in EXECUTED if any(block.needs_cluster for block i
 NEED_GOOGLE = [page for page in EXECUTED if any(block.needs_google for block in blocks(page))]
 NEED_SERVER = [page for page in EXECUTED if any(block.needs_server for block in blocks(page))]
 NEED_FRAMEWORKS = [page for page in EXECUTED if any(block.needs_frameworks for block in blocks(page))]
-ELSEWHERE = NEED_SERVER + NEED_CLUSTER + NEED_GOOGLE + NEED_FRAMEWORKS
+NEED_COMPILER = [page for page in EXECUTED if any(block.needs_compiler for block in blocks(page))]
+ELSEWHERE = NEED_SERVER + NEED_CLUSTER + NEED_GOOGLE + NEED_FRAMEWORKS + NEED_COMPILER
 
 
 def follow(page: Path, reader: Reader) -> None:

@@ -46,7 +46,7 @@ def test_every_block_says_how_it_is_tried(page: Path, block: Block) -> None:
     assert block.language in EXECUTED | READ, f"a {block.language} block is neither executed nor known as text"
     assert block.words.keys() <= WORDS
     assert block.words.get("given", "server") == "server"
-    assert block.words.get("run", "server") in ("server", "cluster", "google", "frameworks")
+    assert block.words.get("run", "server") in ("server", "cluster", "google", "frameworks", "compiler")
     assert block.language != "console" or all(command.text for command in commands(block.text))
     assert "raises" not in block.words or block.language == "python"
 

@@ -93,6 +93,7 @@ def loss_of(model, pieces):
     return optax.softmax_cross_entropy_with_integer_labels(scores, pieces[:, 1:]).mean()
 
 
+@tpu.step
 @functools.partial(jax.jit, static_argnums=0, donate_argnums=1)
 def train_step(kind, state, pieces):
     model, optimizer = nnx.merge(kind, state)

@@ -56,6 +56,7 @@ def loss_of(weights, pictures, digits):
     return optax.softmax_cross_entropy_with_integer_labels(scores, digits).mean()
 
 
+@tpu.step
 @jax.jit
 def train_step(state, pictures, digits):
     loss, slope = jax.value_and_grad(loss_of)(state["weights"], pictures, digits)

@@ -11,7 +11,8 @@ import pytest
 
 from prefect_tpu.infra.errors import UsageError, WrongSlice
 from prefect_tpu.infra.meshes import Devices, MeshShape, fit_mesh, parse_mesh
-from prefect_tpu.infra.training.mesh import _axis_types, _placed
+from prefect_tpu.infra.training.mesh import _axis_types
+from prefect_tpu.infra.training.mesh import placed as devices_by_axis
 from prefect_tpu.infra.training.slices import by_slice
 
 
@@ -35,7 +36,7 @@ def chips(slices: int, side: int = 4) -> Any:
 
 
 def placed(devices: Any, shape: MeshShape) -> list[Any]:
-    return [chip.id for chip in _placed(by_slice(devices), shape).flat]
+    return [chip.id for chip in devices_by_axis(by_slice(devices), shape).flat]
 
 
 @pytest.mark.parametrize(
@@ -89,4 +90,4 @@ def test_other_types_are_refused(types: str | Mapping[str, str], says: str) -> N
 
 def test_arrays_are_of_devices_themselves() -> None:
     shape = fit_mesh(parse_mesh("data=-1"), Devices(count=4))
-    assert _placed(by_slice(chips(1, side=2)), shape).dtype == np.dtype(object)
+    assert devices_by_axis(by_slice(chips(1, side=2)), shape).dtype == np.dtype(object)

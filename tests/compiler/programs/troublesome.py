@@ -1,0 +1,91 @@
+"""Programs that behave badly on their way to a step."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+
+import jax
+import jax.numpy as jnp
+
+import prefect_tpu as tpu
+
+
+@tpu.step
+@jax.jit
+def doubled(rows):
+    return rows * 2.0
+
+
+def rows():
+    mesh = tpu.mesh({"data": -1})
+    return jax.device_put(jnp.ones((mesh.size, 8)), jax.NamedSharding(mesh, jax.P("data")))
+
+
+def noisy():
+    """Writes into all that it has, and reads what nobody gives."""
+    print("{}")
+    os.write(1, b"not JSON\n")
+    assert sys.stdin.read() == ""
+    doubled(rows())
+
+
+def kept():
+    """Catches what it can, and would go on."""
+    try:
+        doubled(rows())
+    except Exception:
+        raise SystemExit("the step did not end the program") from None
+
+
+def dies():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def hangs():
+    time.sleep(3600)
+
+
+def leaves():
+    sys.exit(3)
+
+
+def looks_around(batch: int = 16):
+    """Sees a job with all devices on one host, as large as the slice."""
+    info = tpu.info()
+    tpu.join()
+    assert (info.accelerator, info.hosts, info.is_leader) == ("v6e-16", 1, True), info
+    assert info.data["words"].read_text() == "a b c"
+    mesh = tpu.mesh()
+    assert dict(mesh.shape) == {"data": 4, "tp": 4}
+    with tpu.checkpoints() as checkpoints:
+        state = jax.device_put(jnp.ones((batch, 8)), jax.NamedSharding(mesh, jax.P("data", "tp")))
+        state, start = checkpoints.restore(state)
+        assert start == 0
+        doubled(state)
+
+
+class Trainer:
+    """Its step is a method, and plain."""
+
+    rate = 2.0
+
+    @tpu.step
+    def step(self, table):
+        return table * self.rate
+
+
+def method():
+    trainer = Trainer()
+    trainer.step(rows())
+
+
+def from_a_script():
+    doubled(rows())
+
+
+if __name__ == "__main__":
+    assert sys.argv[1:] == ["--fast"], sys.argv
+    from_a_script()
