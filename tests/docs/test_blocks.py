@@ -27,6 +27,10 @@ SKIPPED = {
     ),
     ("docs/how-to/gke.md", "# 1. A cluster with Workload Identity, and a bucket where its TPUs are."),
     ("docs/how-to/my-own-script.md", "import torch"),
+    (
+        "docs/how-to/compile.md",
+        "$ prefect-tpu compile docs/examples/seven_billion/lower.py:lower -a v5p-128 --mesh fsdp=-1",
+    ),
     ("docs/how-to/profiling.md", "xprof --logdir ~/.local/share/prefect-tpu/steps/profile"),
     # tests/cluster/work_pool applies the same file.
     (
