@@ -7,6 +7,7 @@ and 0.12 have them. PyTorch's store is like it.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from typing import Any, Protocol
@@ -88,14 +89,19 @@ class JaxBoard:
 
 
 def hear(told: Board, word: str, within: float = HEARD_WITHIN, hosts: int | None = None) -> None:
-    """Say that this host has heard a word, before it ends. The leader ends last: without it nobody hears anything.
+    """Say that this host has heard a word, before it ends, and wait until all have: whoever ends takes those along who
+    wait for it in a collective. The leader ends last: without it nobody hears anything.
 
     Args:
         within: seconds that the leader waits for the others.
         hosts: how many can hear it; None for all.
     """
     gather(told, word, within, hosts)
-    if told.host == 0 and (hosts is None or hosts > 1):
+    if told.host != 0:
+        with contextlib.suppress(Exception):  # without a leader there is nobody to wait for
+            told.wait(f"{word}-known", within + LAST_WORDS)
+    elif hosts is None or hosts > 1:
+        told.put(f"{word}-known", "")
         time.sleep(LAST_WORDS)
 
 
