@@ -52,9 +52,18 @@ class TestAsking:
         (verdict,) = asked(target("noisy"), Question(accelerator="v6e-8"))
         assert verdict.fits, verdict.problem
 
-    def test_a_program_cannot_keep_itself_from_ending_at_its_step(self) -> None:
-        (verdict,) = asked(target("kept"), Question(accelerator="v6e-8"))
+    @pytest.mark.parametrize("function", ["kept", "keeps_all", "falls_over_on_its_way_out", "in_a_thread"])
+    def test_a_program_cannot_keep_its_step_to_itself(self, function: str) -> None:
+        (verdict,) = asked(target(function), Question(accelerator="v6e-8"))
         assert verdict.fits, verdict.problem
+
+    def test_a_copy_of_the_program_says_nothing(self) -> None:
+        """What it said would be taken for the answer to the next question."""
+        questions = [Question(accelerator="v6e-8", params={"batch": batch}) for batch in (1, 2, 1)]
+        found = asked(target("forks"), *questions)
+        assert [dict(verdict.mesh) for verdict in found] == [{"data": 8}] * 3
+        sizes = [verdict.step.memory.arguments for verdict in found if verdict.step is not None]
+        assert sizes[0] == sizes[2] < sizes[1]
 
     def test_one_that_dies_is_a_problem_and_the_next_question_is_answered(self) -> None:
         question = Question(accelerator="v6e-8")
@@ -95,6 +104,8 @@ class TestAsking:
             ("said_inside", (("data", 16),), set()),
             ("mapped", (("data", 16),), {"all-reduce"}),
             ("modules", (("data", 16),), {"all-reduce"}),
+            ("within_a_mesh", (("data", 16),), set()),
+            ("mesh_for_good", (("data", 16),), {"all-reduce"}),
         ],
     )
     def test_every_way_to_write_a_step(self, way: str, mesh: tuple[tuple[str, int], ...], exchanged: set[str]) -> None:
