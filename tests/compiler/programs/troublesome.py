@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -76,6 +77,7 @@ def dies():
 
 
 def hangs():
+    subprocess.Popen(["sleep", "3600"])
     time.sleep(3600)
 
 
