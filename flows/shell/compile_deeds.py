@@ -34,7 +34,8 @@ def carry_out(options: CompileOptions, *, as_json: bool) -> ExitStatus:
 
 
 def _as_json(row: Row, demands: tuple[str, ...]) -> dict[str, Any]:
-    return {"verdict": row.verdict.to_json(), "batch_per_chip": row.batch_per_chip, "broken": demands}
+    batch = {"batch_per_chip": row.batch_per_chip, "is_largest": row.is_largest}
+    return {"verdict": row.verdict.to_json(), **batch, "broken": demands}
 
 
 def _shown(rows: Sequence[Row]) -> str:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prefect_tpu.infra.accelerators import resolve
-from prefect_tpu.infra.compiler.capture import first_step, loaded, look_into
-from prefect_tpu.infra.compiler.lowering import Portable, argument_bytes, portable
+from prefect_tpu.infra.compiler.capture import Call, at_first_step, loaded
+from prefect_tpu.infra.compiler.lowering import Portable, argument_bytes, check_devices, portable
 from prefect_tpu.infra.compiler.measuring import Asked, problem_verdict, step_verdict
 from prefect_tpu.infra.compiler.question import Question, Target, takes_mesh
 from prefect_tpu.infra.compiler.report import Verdict
@@ -62,6 +62,7 @@ class Answering:
         self._stage = replace(self._stage, arguments=argument_bytes(lowered))
         began = time.monotonic()
         compiled = lowered.compile()
+        check_devices(compiled, devices)
         return step_verdict(asked, mesh, compiled, time.monotonic() - began)
 
     def _lowered(self, asked: Asked, devices: Sequence[Device]) -> tuple[Lowered, Mesh]:
@@ -73,8 +74,8 @@ class Answering:
         from prefect_tpu.infra.training.mesh import mesh_over
 
         mesh = mesh_over(devices, asked.question.mesh or {"data": -1})
-        lowered = self._program(mesh, **asked.question.params)
-        if not hasattr(lowered, "compile"):
+        lowered = self._program(mesh=mesh, **asked.question.params)
+        if not _is_lowered(lowered):
             raise UsageError(f"{self._target.function} returned {lowered!r:.60}: return jax.jit(step).lower(…).")
         return lowered, mesh
 
@@ -82,15 +83,23 @@ class Answering:
         assert self._program is not None
         key = json.dumps(question.params, sort_keys=True)
         if key not in self._steps:
-            call = first_step(self._program, question.params)
-            self._stage = replace(self._stage, function=call.function)
-            step = look_into(call, lambda inner: portable(inner, question.slices))
-            self._steps = {key: step}  # the last one alone: they hold much memory
+            self._steps = {}  # the last one alone is kept: they hold much memory
+            self._steps[key] = at_first_step(self._program, question.params, lambda call: self._carried(call, question))
         return self._steps[key]
+
+    def _carried(self, call: Call, question: Question) -> Portable:
+        self._stage = replace(self._stage, function=call.function)
+        return portable(call, question.slices)
 
     @property
     def _lowers_itself(self) -> bool:
         return self._program is not None and takes_mesh(of_function(self._program))
+
+
+def _is_lowered(value: Any) -> bool:
+    from jax.stages import Lowered
+
+    return isinstance(value, Lowered)
 
 
 def _devices(asked: Asked) -> Sequence[Device]:

@@ -1,13 +1,14 @@
-"""How far does a program run? To the first call of its step, whose function and arguments are wanted."""
+"""How far does a program run? To the first call of its step, which is looked at right there, and then it is ended."""
 
 from __future__ import annotations
 
+import os
 import runpy
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn, TypeVar
+from typing import Any, Generic, NoReturn, TypeVar
 
 from prefect_tpu.infra.compiler.question import Target
 from prefect_tpu.infra.host.payload import WORK, unpack
@@ -32,11 +33,8 @@ class Call:
     kwargs: Mapping[str, Any]
 
 
-class _Caught(BaseException):
+class _Ended(BaseException):
     """Ends the program at its step; no `except Exception` of its own keeps it."""
-
-    def __init__(self, call: Call) -> None:
-        self.call = call
 
 
 def loaded(target: Target, scratch: Path) -> Callable[..., Any]:
@@ -49,23 +47,62 @@ def loaded(target: Target, scratch: Path) -> Callable[..., Any]:
     return load(Program(kind=target.kind, target=f"{target.place}:{target.function}"), Path(target.work))
 
 
-def first_step(program: Callable[..., Any], params: Mapping[str, Any]) -> Call:
-    """The first call of the program's step.
+def at_first_step(program: Callable[..., Any], params: Mapping[str, Any], look: Callable[[Call], T]) -> T:
+    """What `look` makes of the first call of the program's step: in the thread and the contexts of that call.
 
-    Raises `NoStep`, or whatever the program raises on its way there.
+    So it holds even where the program catches what ends it, or raises something else on its way out.
+
+    Raises `NoStep`, what `look` raises, or whatever the program raises on its way to its step.
     """
-    step.catch_with(_throw)
+    catching = _Catching(look)
+    step.catch_with(catching)
     try:
         program(**params)
-    except _Caught as caught:
-        return caught.call
+    except _Ended:
+        pass
     except SystemExit as exc:
-        if exc.code not in (None, 0):
+        if exc.code not in (None, 0) and not catching.seen:
             raise
-    raise NoStep
+    except BaseException:
+        if not catching.seen:
+            raise
+    finally:
+        catching.leave_copies()
+    return catching.found()
 
 
-def look_into(call: Call, look: Callable[[Call], T]) -> T:
+class _Catching(Generic[T]):
+    """What happens at each call of a step: the first is looked at."""
+
+    def __init__(self, look: Callable[[Call], T]) -> None:
+        self._look, self._process = look, os.getpid()
+        self.seen: list[T | Exception] = []
+
+    def __call__(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> NoReturn:
+        self.leave_copies()
+        if not self.seen:
+            call = Call(function=function, args=args, kwargs=kwargs)
+            try:
+                self.seen.append(_look_into(call, self._look))
+            except Exception as exc:
+                self.seen.append(exc)
+        raise _Ended
+
+    def leave_copies(self) -> None:
+        """A fork of this process has nothing to say: its questions and answers are ours."""
+        if os.getpid() != self._process:
+            os._exit(0)
+
+    def found(self) -> T:
+        if not self.seen:
+            raise NoStep
+        first = self.seen[0]
+        if isinstance(first, Exception):
+            raise first
+        return first
+
+
+def _look_into(call: Call, look: Callable[[Call], T]) -> T:
     """What `look` makes of a call; of a step of `flax.nnx.jit`, of the call of JAX inside it.
 
     That one is given arrays in place of modules, and only inside the outer call can it be traced.
@@ -78,20 +115,16 @@ def look_into(call: Call, look: Callable[[Call], T]) -> T:
 
     def instead(*args: Any, **kwargs: Any) -> NoReturn:
         seen.append(look(Call(function=inner, args=args, kwargs=kwargs)))
-        raise _Caught(call)
+        raise _Ended
 
     outer.jitted_fn = instead
     try:
         outer(*call.args, **call.kwargs)
-    except _Caught:
+    except _Ended:
         pass
     finally:
         outer.jitted_fn = inner
     return seen[0]
-
-
-def _throw(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> NoReturn:
-    raise _Caught(Call(function=function, args=args, kwargs=kwargs))
 
 
 def _script(target: Target) -> Callable[..., Any]:

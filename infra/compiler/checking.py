@@ -48,7 +48,8 @@ def _largest(wish: Wish, accelerator: str, ask: Ask) -> Row:
         search = search.heard(verdict.fits)
     found = best or why
     assert found is not None, "a search asks once at least"
-    return Row(verdict=found, batch_per_chip=search.fits * found.devices // found.chips or None)
+    batch = search.fits * found.devices // found.chips or None
+    return Row(verdict=found, batch_per_chip=batch, is_largest=search.is_exact)
 
 
 def _is_too_large(verdict: Verdict) -> bool:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from jax import Device
     from jax.export import Exported
     from jax.sharding import AxisType, Mesh
-    from jax.stages import Lowered
+    from jax.stages import Compiled, Lowered
 
 
 class WrongDevices(Exception):
@@ -55,7 +55,8 @@ class Portable:
         mesh = jax.sharding.Mesh(placed(by_slice(devices), self.shape), self.shape.names, axis_types=self.types)
         args, kwargs = self._abstract(mesh)
         step = jax.jit(self.exported.call, donate_argnums=self.donated, donate_argnames=self.donated_names)
-        return step.lower(*args, **kwargs), mesh
+        with jax.set_mesh(_no_mesh()):  # the program may have set its own for good, which has this machine's devices
+            return step.lower(*args, **kwargs), mesh
 
     def _abstract(self, mesh: Mesh) -> Any:
         import jax
@@ -68,6 +69,13 @@ class Portable:
             for aval, sharding in zip(self.exported.in_avals, shardings, strict=True)
         ]
         return jax.tree.unflatten(self.exported.in_tree, leaves)
+
+
+def _no_mesh() -> Mesh:
+    import jax
+    import numpy as np
+
+    return jax.sharding.Mesh(np.empty((), dtype=object), ())
 
 
 def portable(call: Call, slices: int) -> Portable:
@@ -90,6 +98,16 @@ def portable(call: Call, slices: int) -> Portable:
         donated=tuple(place for place, argument in enumerate(args) if _is_donated(argument)),
         donated_names=tuple(name for name, argument in kwargs.items() if _is_donated(argument)),
     )
+
+
+def check_devices(compiled: Compiled, devices: Sequence[Device]) -> None:
+    """Raise `WrongDevices` where a step was lowered for others than those of the slice, or for some of them."""
+    import jax
+
+    told = jax.tree.leaves((compiled.input_shardings, compiled.output_shardings))
+    used = {device for sharding in told for device in sharding.device_set}
+    if told and used != set(devices):
+        raise WrongDevices(len(used & set(devices)), len(devices))
 
 
 def _jitted(call: Call) -> Any:

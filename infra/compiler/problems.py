@@ -10,6 +10,7 @@ from prefect_tpu.infra.compiler.refusals import REFUSALS, problem
 from prefect_tpu.infra.compiler.report import Problem, ProblemKind
 
 LONGEST_MESSAGE = 2000  # characters of what was raised, where nothing better is known
+_OURS = frozenset({"UsageError"})  # it says all by itself
 _OF_COMPILER = frozenset({"JaxRuntimeError", "XlaRuntimeError"})
 
 
@@ -27,7 +28,7 @@ def _in_table(raised: Raised) -> Problem | None:
 
 
 def _unknown(raised: Raised) -> Problem:
-    said = f"{raised.type}: {raised.text}".strip()
+    said = raised.text if raised.type in _OURS else f"{raised.type}: {raised.text}".strip()
     said = said if len(said) <= LONGEST_MESSAGE else f"{said[:LONGEST_MESSAGE]}…"
     if raised.type in _OF_COMPILER:
         advice = "Look at what the compiler says of the program; a smaller step may tell more."

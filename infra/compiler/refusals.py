@@ -188,6 +188,23 @@ REFUSALS: tuple[tuple[re.Pattern[str], _Make], ...] = (
         ),
     ),
     (
+        re.compile(r"not available with compile-only client|'Executable' object has no attribute 'local_devices'"),
+        _as_it_is(
+            ProblemKind.PROGRAM,
+            "The function makes or computes arrays on the mesh, whose devices are not there.",
+            "Describe them: jax.ShapeDtypeStruct(shape, dtype, sharding=…) in place of an array, jax.eval_shape in"
+            " place of a call that makes state, and .lower(…) in place of the step's call.",
+        ),
+    ),
+    (
+        re.compile(r"Cannot apply JAX transformations to a function lowered and compiled"),
+        _as_it_is(
+            ProblemKind.PROGRAM,
+            "The step is compiled already, for the devices of this machine.",
+            "Give prefect_tpu.step what jax.jit returns: it is compiled at its first call.",
+        ),
+    ),
+    (
         re.compile(r"Invalid TPU external name: (\S+)"),
         _as_it_is(
             ProblemKind.COMPILER,

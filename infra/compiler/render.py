@@ -26,10 +26,15 @@ _HEADER = ("accelerator", "chips", "verdict", "memory of a device", "batch per c
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """A verdict in a table; batch_per_chip: the largest that fits, where that was asked."""
+    """A verdict in a table.
+
+    batch_per_chip: the largest that fits, where that was asked.
+    is_largest: whether a larger one is known not to fit; False where the questions were used up before.
+    """
 
     verdict: Verdict
     batch_per_chip: int | None = None
+    is_largest: bool = True
 
 
 def sheet(verdict: Verdict) -> str:
@@ -145,7 +150,7 @@ def _cells(row: Row) -> tuple[str, ...]:
         str(verdict.chips),
         "fits" if problem is None else _WORDS[problem.kind],
         _memory(step, problem),
-        "-" if row.batch_per_chip is None else str(row.batch_per_chip),
+        "-" if row.batch_per_chip is None else f"{'' if row.is_largest else '≥ '}{row.batch_per_chip}",
         duration(step.bound_seconds) if step else "-",
         "-" if estimate is None else duration(estimate),
     )
@@ -153,10 +158,10 @@ def _cells(row: Row) -> tuple[str, ...]:
 
 def _memory(step: Step | None, problem: Problem | None) -> str:
     if step is not None:
-        return f"{step.memory.total / GIB:.2f} of {step.memory.available / GIB:.2f} GiB"
+        return f"{amount(step.memory.total)} of {amount(step.memory.available)}"
     if problem is None or problem.needs is None or problem.available is None:
         return "-"
-    return f"{problem.needs / GIB:.2f} of {problem.available / GIB:.2f} GiB"
+    return f"{amount(problem.needs)} of {amount(problem.available)}"
 
 
 def _why(rows: Sequence[Row]) -> Iterator[str]:

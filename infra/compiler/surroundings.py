@@ -55,7 +55,7 @@ def _plan(target: Target, question: Question, output: Path) -> HostPlan:
         devices_per_host=devices,
         platform="cpu",
         coordinator="127.0.0.1:0",
-        addresses=("127.0.0.1:0",),
+        addresses=("127.0.0.1",),
         program=Program(kind="file", target=f"{target.place}:{target.function}", params=question.params),
         data={name: name for name in target.data},
         env=target.env,

@@ -79,9 +79,10 @@ def _no_step(target: Target) -> Problem:
 
 
 def _wrong_devices(exc: WrongDevices) -> Problem:
-    return Problem(
-        kind=ProblemKind.WRONG_DEVICES,
-        message=f"The step runs on {exc.used} of {exc.there} devices, and the others would be paid for idle.",
-        where="",
-        advice='Lay its arguments over all devices: tpu.mesh({"data": -1}) takes as many as there are.',
-    )
+    if exc.used:
+        message = f"The step runs on {exc.used} of {exc.there} devices, and the others would be paid for idle."
+        advice = 'Lay its arguments over all devices: tpu.mesh({"data": -1}) takes as many as there are.'
+    else:
+        message = "The step was lowered for devices of this machine, and not for the slice's."
+        advice = "Give its abstract arguments a sharding on the mesh that lower(mesh, …) is called with."
+    return Problem(kind=ProblemKind.WRONG_DEVICES, message=message, where="", advice=advice)

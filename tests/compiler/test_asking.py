@@ -52,9 +52,18 @@ class TestAsking:
         (verdict,) = asked(target("noisy"), Question(accelerator="v6e-8"))
         assert verdict.fits, verdict.problem
 
-    def test_a_program_cannot_keep_itself_from_ending_at_its_step(self) -> None:
-        (verdict,) = asked(target("kept"), Question(accelerator="v6e-8"))
+    @pytest.mark.parametrize("function", ["kept", "keeps_all", "falls_over_on_its_way_out", "in_a_thread"])
+    def test_a_program_cannot_keep_its_step_to_itself(self, function: str) -> None:
+        (verdict,) = asked(target(function), Question(accelerator="v6e-8"))
         assert verdict.fits, verdict.problem
+
+    def test_a_copy_of_the_program_says_nothing(self) -> None:
+        """What it said would be taken for the answer to the next question."""
+        questions = [Question(accelerator="v6e-8", params={"batch": batch}) for batch in (1, 2, 1)]
+        found = asked(target("forks"), *questions)
+        assert [dict(verdict.mesh) for verdict in found] == [{"data": 8}] * 3
+        sizes = [verdict.step.memory.arguments for verdict in found if verdict.step is not None]
+        assert sizes[0] == sizes[2] < sizes[1]
 
     def test_one_that_dies_is_a_problem_and_the_next_question_is_answered(self) -> None:
         question = Question(accelerator="v6e-8")
@@ -95,6 +104,8 @@ class TestAsking:
             ("said_inside", (("data", 16),), set()),
             ("mapped", (("data", 16),), {"all-reduce"}),
             ("modules", (("data", 16),), {"all-reduce"}),
+            ("within_a_mesh", (("data", 16),), set()),
+            ("mesh_for_good", (("data", 16),), {"all-reduce"}),
         ],
     )
     def test_every_way_to_write_a_step(self, way: str, mesh: tuple[tuple[str, int], ...], exchanged: set[str]) -> None:
@@ -111,15 +122,25 @@ class TestAsking:
 
 
 @pytest.mark.usefixtures("compiler_python")
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGKILL, -9)])
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, -15), (signal.SIGKILL, -9)])
 def test_nothing_is_left_of_a_command_that_is_ended(number: signal.Signals, status: int, tmp_path: Path) -> None:
     tool = str(Path(sys.executable).with_name("prefect-tpu"))
     command = [tool, "compile", f"{TROUBLESOME}:hangs", "-a", "v6e-8"]
     with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.DEVNULL) as asking:
-        child = _wait_for(_children, "the compiler's process")[0]
+        started = _wait_for(_what_it_started, "the program's own process")
         asking.send_signal(number)
         assert asking.wait(60) == status
-    _wait_for(lambda: not child.is_running(), "its end")
+    _wait_for(lambda: not any(_runs(one) for one in started), "the end of all of them")
+
+
+def _what_it_started() -> list[psutil.Process]:
+    """The compiler's process and the program's own; none before both are there."""
+    found = [one for child in _children() for one in (child, *child.children())]
+    return found if any(one.name() == "sleep" for one in found) else []
+
+
+def _runs(process: psutil.Process) -> bool:
+    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
 
 
 def _wait_for(look: Callable[[], T], what: str) -> T:

@@ -20,6 +20,9 @@ WRONG_STEPS = Path(__file__).with_name("programs") / "wrong_steps.py"
         ("not_on_tpu", (), "not_on_tpu", ("eig", "wrong_steps.py:")),
         ("for_eight", (), "wrong_devices", ("8 devices", "16")),
         ("for_four_of_them", (), "wrong_devices", ("4 of 16",)),
+        ("lowered_here", (), "wrong_devices", ("devices of this machine", "sharding on the mesh")),
+        ("lowered_for_one", (), "wrong_devices", ("1 of 16",)),
+        ("lowers_an_array", (), "program", ("ShapeDtypeStruct", "wrong_steps.py:")),
         ("without_step", (), "program", ("tpu.step",)),
     ],
 )

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import subprocess
 import sys
+import threading
 import time
 
 import jax
@@ -19,9 +22,9 @@ def doubled(rows):
     return rows * 2.0
 
 
-def rows():
+def rows(each=1):
     mesh = tpu.mesh({"data": -1})
-    return jax.device_put(jnp.ones((mesh.size, 8)), jax.NamedSharding(mesh, jax.P("data")))
+    return jax.device_put(jnp.ones((each * mesh.size, 8)), jax.NamedSharding(mesh, jax.P("data")))
 
 
 def noisy():
@@ -40,11 +43,41 @@ def kept():
         raise SystemExit("the step did not end the program") from None
 
 
+def keeps_all():
+    """Catches everything, and goes on to its end."""
+    table = rows()
+    for _ in range(3):
+        with contextlib.suppress(BaseException):
+            doubled(table)
+
+
+def falls_over_on_its_way_out():
+    try:
+        doubled(rows())
+    finally:
+        raise RuntimeError("cannot be closed")
+
+
+def in_a_thread():
+    thread = threading.Thread(target=doubled, args=(rows(),))
+    thread.start()
+    thread.join()
+
+
+def forks(batch: int = 1):
+    """Its copy calls the step too."""
+    table = rows(256 * batch)
+    copy = os.fork()
+    doubled(table)
+    os.waitpid(copy, 0)
+
+
 def dies():
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 def hangs():
+    subprocess.Popen(["sleep", "3600"])
     time.sleep(3600)
 
 

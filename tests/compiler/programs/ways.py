@@ -54,6 +54,19 @@ def mapped():
     step(laid(mesh, "data"))
 
 
+def within_a_mesh():
+    """The step names axes alone: of the mesh that is set around its call."""
+    mesh = tpu.mesh({"data": -1})
+    with jax.set_mesh(mesh):
+        tpu.step(jax.jit(lambda x: jax.lax.with_sharding_constraint(x * 2, jax.P("data"))))(laid(mesh, "data"))
+
+
+def mesh_for_good():
+    mesh = tpu.mesh({"data": -1}, types="explicit")
+    jax.set_mesh(mesh)
+    tpu.step(jax.jit(lambda x: x.sum()))(laid(mesh, "data"))
+
+
 def modules():
     """Flax takes modules in place of arrays, and changes them."""
     import optax

@@ -76,3 +76,20 @@ def for_four_of_them():
 def without_step(steps: int = 3):
     """Never says which call is its step."""
     return jax.jit(grown)(np.ones(steps, np.float32)).sum()
+
+
+def lowered_here(mesh):
+    """Nothing says that its array is on the mesh, so JAX takes this machine."""
+    return jax.jit(grown).lower(jax.ShapeDtypeStruct((8, 8), jnp.float32))
+
+
+def lowered_for_one(mesh):
+    """On the first device of the slice alone."""
+    return jax.jit(grown).lower(
+        jax.ShapeDtypeStruct((8, 8), jnp.float32, sharding=jax.sharding.SingleDeviceSharding(mesh.devices.flat[0]))
+    )
+
+
+def lowers_an_array(*, mesh):
+    """A real array, for which there is no device yet."""
+    return jax.jit(grown).lower(jax.device_put(np.ones((16, 8)), jax.NamedSharding(mesh, jax.P("data"))))

@@ -66,6 +66,9 @@ def test_the_product_of_axes_is_named_as_such() -> None:
         ("mesh_utils", ProblemKind.WRONG_DEVICES, "a mesh of (4, 5), and the slice has 16 devices"),
         ("two_meshes", ProblemKind.WRONG_DEVICES, "lie on different devices: argument args[0] of add"),
         ("no_such_axis", ProblemKind.PROGRAM, "over the axis 'rows', and the mesh has ('fsdp', 'tp')"),
+        ("array_on_the_slice", ProblemKind.PROGRAM, "whose devices are not there"),
+        ("call_on_the_slice", ProblemKind.PROGRAM, "whose devices are not there"),
+        ("compiled_twice", ProblemKind.PROGRAM, "compiled already"),
         ("no_such_generation", ProblemKind.COMPILER, "TPUs called TPU7"),
     ],
 )
@@ -101,6 +104,10 @@ def test_the_advice_for_too_large_a_step_depends_on_what_takes_most(arguments: i
 def test_a_mesh_for_other_devices_keeps_its_words() -> None:
     found = problem_of(Raised(type="UsageError", text=MESH))
     assert (found.kind, found.message) == (ProblemKind.WRONG_DEVICES, MESH)
+
+
+def test_what_this_project_says_has_no_name_of_a_class() -> None:
+    assert problem_of(Raised(type="UsageError", text="lower returned None.")).message == "lower returned None."
 
 
 def test_an_array_that_cannot_be_reshaped_is_the_programs() -> None:

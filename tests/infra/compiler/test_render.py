@@ -111,9 +111,14 @@ def test_a_table_has_a_line_for_each_and_says_why() -> None:
         [Row(verdict=SCANNED, batch_per_chip=12), Row(verdict=REFUSED), Row(verdict=raised), Row(verdict=again)]
     )
     lines = shown.splitlines()
-    assert lines[1].split()[:7] == ["v6e-16", "16", "fits", "5.50", "of", "31.25", "GiB"] and " 12 " in lines[1]
-    assert lines[2].split()[:8] == ["v5e-16", "16", "too", "large", "40.00", "of", "1.00", "GiB"]
+    assert lines[1].split()[:8] == ["v6e-16", "16", "fits", "5.50", "GiB", "of", "31.25", "GiB"] and " 12 " in lines[1]
+    assert lines[2].split()[:9] == ["v5e-16", "16", "too", "large", "40.00", "GiB", "of", "1.00", "GiB"]
     assert shown.count("KeyError: 'x'") == 1, "what several have in common is told once"
+
+
+def test_a_batch_that_may_be_larger_is_said_to_be() -> None:
+    line = table([Row(verdict=SCANNED, batch_per_chip=8192, is_largest=False)]).splitlines()[1]
+    assert "≥ 8192" in line
 
 
 def test_markdown_is_a_table_and_sheets() -> None:

@@ -185,6 +185,9 @@ def refused() -> dict[str, Callable[[], Any]]:
         "reshaped": lambda: np.array(jax.devices()).reshape(3, 5),
         "mesh_utils": lambda: mesh_utils.create_device_mesh((4, 5), where.devices.flatten()),
         "two_meshes": lambda: jax.jit(jnp.add).lower(square, array(mesh("v6e:2x2", (2, 2), ("a", "b")), (8, 8))),
+        "array_on_the_slice": lambda: jax.device_put(np.ones((8, 8)), NamedSharding(where, P())),
+        "call_on_the_slice": lambda: jax.jit(jnp.negative)(square),
+        "compiled_twice": lambda: jax.jit(jax.jit(jnp.negative).lower(alone).compile())(np.ones((8, 8), np.float32)),
         "no_such_generation": lambda: mesh("tpu7:2x2x4", (16,), ("data",)),
     }
 
