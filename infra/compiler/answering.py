@@ -17,7 +17,7 @@ from prefect_tpu.infra.compiler.measuring import Asked, problem_verdict, step_ve
 from prefect_tpu.infra.compiler.question import Question, Target, takes_mesh
 from prefect_tpu.infra.compiler.report import Verdict
 from prefect_tpu.infra.compiler.slices import topology_words
-from prefect_tpu.infra.compiler.surroundings import surround
+from prefect_tpu.infra.compiler.surroundings import begin_again, surround
 from prefect_tpu.infra.compiler.trouble import Stage, problem_in
 from prefect_tpu.infra.errors import UsageError
 from prefect_tpu.infra.signatures import of_function
@@ -40,6 +40,7 @@ class Answering:
         self._first: Question | None = None
         self._program: Callable[..., Any] | None = None
         self._steps: dict[str, Portable] = {}
+        self._runs = 0  # of the program up to its step
         self._stage = Stage(devices=0)
 
     def answer(self, question: Question) -> dict[str, Any]:
@@ -83,6 +84,9 @@ class Answering:
         assert self._program is not None
         key = json.dumps(question.params, sort_keys=True)
         if key not in self._steps:
+            self._runs += 1
+            if self._runs > 1:
+                begin_again(self._scratch, self._runs)
             self._steps = {}  # the last one alone is kept: they hold much memory
             self._steps[key] = at_first_step(self._program, question.params, lambda call: self._carried(call, question))
         return self._steps[key]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from prefect_tpu.infra import layout
@@ -16,7 +17,7 @@ from prefect_tpu.infra.host.environment import program_environment
 from prefect_tpu.infra.job import Program
 from prefect_tpu.infra.plan import HostPlan
 
-JOB = "compile"
+JOB, PLAN = "compile", "plan.json"
 NEVER = 1e9  # seconds
 
 
@@ -30,10 +31,10 @@ def surround(target: Target, question: Question, scratch: Path) -> None:
     own = scratch / "host"
     own.mkdir()
     plan = _plan(target, question, output)
-    (scratch / "plan.json").write_bytes(plan.to_json())
+    (scratch / PLAN).write_bytes(plan.to_json())
     _lay_data(target, output.parent)
     words = {
-        Env.PLAN: str(scratch / "plan.json"),
+        Env.PLAN: str(scratch / PLAN),
         Env.SCRATCH: str(own),
         Env.RUNNER: str(os.getppid()),
         Env.STARTED: repr(time.monotonic()),
@@ -41,6 +42,14 @@ def surround(target: Target, question: Question, scratch: Path) -> None:
     found = program_environment(plan, 0, inherited=os.environ, own=words)
     os.environ.clear()
     os.environ.update(found)
+
+
+def begin_again(scratch: Path, attempt: int) -> None:
+    """The program runs once more in this process: as another attempt of its job, since each opens its checkpoints."""
+    plan = replace(HostPlan.from_json((scratch / PLAN).read_bytes()), attempt=attempt)
+    place = scratch / f"plan-{attempt}.json"
+    place.write_bytes(plan.to_json())
+    os.environ[Env.PLAN] = str(place)
 
 
 def _plan(target: Target, question: Question, output: Path) -> HostPlan:
