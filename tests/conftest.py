@@ -38,15 +38,19 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("house")
 
 
-class PagesApart(LoadFileScheduling):
-    """Tests of one file go to one process, as they share what is dear. Pages share nothing, and some take minutes."""
+class OwnScheduling(LoadFileScheduling):
+    """Tests of one file go to one process, as they share what is dear. Pages share nothing, and some take minutes; the
+    drills of both files are many processes at a time, and are told to stand still by a clock.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
-        return nodeid if nodeid.startswith("tests/docs/test_pages_") else super()._split_scope(nodeid)
+        if nodeid.startswith("tests/docs/test_pages_"):
+            return nodeid
+        return "tests/drills" if nodeid.startswith("tests/drills/") else super()._split_scope(nodeid)
 
 
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> PagesApart:
-    return PagesApart(config, log)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> OwnScheduling:
+    return OwnScheduling(config, log)
 
 
 # Before any import of Prefect or JAX: both read their settings while they are imported.
