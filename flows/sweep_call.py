@@ -95,7 +95,8 @@ def _carry_out(asked: Asked, job: AskedJob, own: Mapping[str, Any]) -> SweepResu
 def _parameters(asked: Asked, request: Request, own: Mapping[str, Any]) -> dict[str, Any]:
     """Of the flow `sweep`; request: of any of its trials."""
     of_trial = parameters(request)
-    del of_trial["arguments"]  # a sweep's programs are functions
+    for name in ("arguments", "compile"):  # its programs are functions, and none is compiled before each trial
+        del of_trial[name]
     training = {name: of_trial.pop(name) for name in TRAINING if name in of_trial}
     return {
         **of_trial,
