@@ -231,7 +231,7 @@ class JobOptions:
     start_from: Annotated[
         str | None,
         typer.Option(
-            metavar="JOB",
+            metavar="PLACE",
             help="Folder of another job whose newest checkpoint this one starts with, or the place of one checkpoint.",
             show_default="nothing",
         ),
@@ -240,7 +240,7 @@ class JobOptions:
         str | None,
         typer.Option(
             metavar="AXIS=SIZE,…",
-            help="What tpu.mesh() gives a program that says none: data=-1,tp=4 or [[4,2],[fsdp,tp]].",
+            help='What tpu.mesh() gives a program that says none: data=-1,tp=4 or [[4,2],["fsdp","tp"]].',
             show_default="one axis, data",
         ),
     ] = None

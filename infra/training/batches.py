@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import operator
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from prefect_tpu.infra.errors import UsageError
 from prefect_tpu.infra.training import rows, shares
 from prefect_tpu.infra.training.info import info
 from prefect_tpu.infra.training.shares import Uneven, Where
+
+logger = logging.getLogger(__name__)
 
 
 def batches(
@@ -53,6 +57,8 @@ class Batches:
         self._arrays, self._uneven = arrays, uneven
         self.rows = rows.count(arrays, "batches")
         self.per_epoch = _per_epoch(self.rows, self._size, uneven)
+        if seed is None and uneven == "drop" and self.rows % self._size:
+            _tell_dropped(self.rows, self._size)
         here = info()
         self._host, self._each = here.host, _each(self._size, here.hosts)
         self._epoch = self._done = 0  # rows of this epoch that were drawn
@@ -129,6 +135,12 @@ def _per_epoch(total: int, size: int, uneven: Uneven) -> int:
     if total == 0 or (uneven != "pad" and total < size):
         raise UsageError(f'{total} rows make no batch of {size}: use a smaller size, or more rows, or uneven="pad".')
     return -(-total // size) if uneven == "pad" else total // size
+
+
+@cache  # once: a program may begin anew with each epoch
+def _tell_dropped(total: int, size: int) -> None:
+    """Without a seed they are the same rows in each epoch."""
+    logger.warning("The last %s of %s rows are in no batch: batches have %s rows.", total % size, total, size)
 
 
 def _each(size: int, hosts: int) -> int:

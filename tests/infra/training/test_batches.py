@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
@@ -16,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from prefect_tpu.infra.errors import UsageError
+from prefect_tpu.infra.training import batches as batches_module
 from prefect_tpu.infra.training import data_position
 from prefect_tpu.infra.training.batches import batches
 from prefect_tpu.infra.training.checkpoints import checkpoints
@@ -128,6 +130,17 @@ def test_refuses(inside_job: Enter, hosts: int, how: dict[str, Any], says: str) 
 def test_a_position_in_other_data_is_refused(state: Any, says: str) -> None:
     with pytest.raises(UsageError, match=says):
         batches(range(10), size=2).set_state(state)
+
+
+def test_rows_that_are_in_no_batch_of_any_epoch_are_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    batches_module._tell_dropped.cache_clear()
+    with caplog.at_level(logging.WARNING):
+        batches(range(10), size=4, seed=None), batches(range(10), size=4, seed=None, epochs=1)
+        batches(range(10), size=4), batches(range(10), size=4, seed=None, uneven="pad")
+        batches(range(10), size=5, seed=None)
+    assert [record.getMessage() for record in caplog.records] == [
+        "The last 2 of 10 rows are in no batch: batches have 4 rows."
+    ]
 
 
 @pytest.mark.parametrize(("seed", "change"), [(None, -1), (0, -1), (0, 1)])
