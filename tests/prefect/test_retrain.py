@@ -187,7 +187,7 @@ def test_a_roll_back_while_a_candidate_trains_is_what_it_is_judged_by(server: Se
 
 def test_a_call_takes_paths_and_says_what_it_does_not_take(server: Server, model: Retrainings) -> None:
     wrong = model.call(mode="sideways")
-    assert wrong["error"] == "UsageError" and "mode: Input should be 'min' or 'max'" in wrong["message"]
+    assert wrong["error"] == "WrongParameters" and "mode: Input should be 'min' or 'max'" in wrong["message"]
     assert model.call()["value"]["decision"] == "promoted"
 
 
