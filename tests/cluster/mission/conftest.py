@@ -17,7 +17,7 @@ sys.path += [str(HERE), str(HERE.parent / "chaos"), str(HERE.parents[1] / "prefe
 from world import World, world  # noqa: E402
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")  # folders of tests are no packages: it would last as long as the session
 def here(cluster: Cluster, gcs: Gcs, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     with pytest.MonkeyPatch.context() as patch, world(cluster, gcs, tmp_path_factory.mktemp("world")) as made:
         for name, value in gcs.environment.items():
