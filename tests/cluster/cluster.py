@@ -59,7 +59,8 @@ class Cluster:
         self.delete_namespace(name)
 
     def make_namespace(self, name: str) -> None:
-        """A namespace in which pods can be made."""
+        """A namespace in which pods can be made; one of this name that is ending still is waited for."""
+        _until(lambda: not self._is_ending(name), f"the end of an earlier {name}")
         self.api.apply(f"/api/v1/namespaces/{name}", {"apiVersion": "v1", "kind": "Namespace"} | _named(name))
         # Without its account no pod is admitted, without the certificate none is started.
         for part in ("serviceaccounts/default", "configmaps/kube-root-ca.crt"):
@@ -71,6 +72,10 @@ class Cluster:
         self.api.delete(f"/api/v1/namespaces/{name}")  # from now on nothing is made in it
         self.api.delete(pods, None, gracePeriodSeconds=0)
         _until(lambda: not self.api.get(pods)["items"], f"the end of the pods of {name}")
+
+    def _is_ending(self, name: str) -> bool:
+        listed = self.api.get("/api/v1/namespaces")["items"]
+        return any(one["metadata"]["name"] == name and "deletionTimestamp" in one["metadata"] for one in listed)
 
     def _ready(self, names: list[str]) -> list[str]:
         _until(lambda: all(self._is_schedulable(name) for name in names), f"nodes {', '.join(names)}")
