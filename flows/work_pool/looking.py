@@ -38,9 +38,9 @@ class Looking:
     _changed: set[UUID] = field(default_factory=set)
     _has_heard: anyio.Event = field(default_factory=anyio.Event)
 
-    def heard(self, run: UUID) -> None:
-        """It has changed."""
-        if run in self.cases.open:
+    def heard(self, run: UUID, state: UUID) -> None:
+        """It has changed to this state, which may be our own doing."""
+        if not self.cases.knows(run, state):
             self._changed.add(run)
             self._has_heard.set()
 
