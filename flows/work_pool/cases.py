@@ -58,6 +58,11 @@ class Case:
             self.since, self.due, self.named = now, now, ""
         return is_new
 
+    @property
+    def has_its_job(self) -> bool:
+        """Whether the run itself says where its job is; else that is a guess."""
+        return self.run is not None and self.run.infrastructure_pid == self.folder
+
     def moved(self, state: State[Any], now: float) -> None:
         """This process has moved the run: nobody has to ask how it is."""
         if self.run is not None:
@@ -107,6 +112,11 @@ class Cases:
         """Whether nobody has to ask about a run that is said to be in this state: it was seen so, or is no case."""
         case = self.open.get(run)
         return case is None or (case.run is not None and case.run.state_id == state)
+
+    def folders(self) -> frozenset[str]:
+        """Of the jobs that runs say are theirs."""
+        found = (case.folder for case in self.open.values() if case.has_its_job)
+        return frozenset(found)
 
     def folder_of(self, run: UUID) -> str:
         """Of its job, as far as is known."""

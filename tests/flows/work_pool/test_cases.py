@@ -34,6 +34,18 @@ def test_a_state_that_this_process_gave_is_not_asked_about() -> None:
     assert case.run is not None and (case.run.state, case.run.state_name) == (state, "Running")
 
 
+def test_where_a_job_is_says_its_run_itself() -> None:
+    """A folder that is only guessed from a run's id may be somebody else's."""
+    known = Cases()
+    case = known.at(RUN, "/jobs/a")
+    case.saw(pending(), 10.0)
+    assert known.folders() == frozenset()
+    case.saw(pending().model_copy(update={"infrastructure_pid": "/jobs/a"}), 20.0)
+    assert known.folders() == {"/jobs/a"}
+    known.close(case)
+    assert known.folders() == frozenset()
+
+
 def test_a_job_s_folder_is_known_until_its_case_is_closed_and_may_be_another_one() -> None:
     known = Cases()
     assert known.folder_of(RUN) == ""
