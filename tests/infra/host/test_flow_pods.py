@@ -66,3 +66,23 @@ def test_a_region_does_not_wait_for_ever_for_a_host_that_never_comes(pods: Any, 
     assert error.message.startswith(
         f"Region 'part' could not begin: of 2 hosts of {plan.mark}, 1 did not come within 1 s"
     )
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_command_that_is_not_there_is_named_in_what_the_host_says_last(
+    pods: Any, free_port: Callable[[], int], is_there: bool
+) -> None:
+    """One that is there may end with the same code; then that is its own word."""
+    words = ("sh", "-c", "exit 127") if is_there else ("prefekt", "flow-run", "execute")
+    program = Program(kind="flow", target=words[0], arguments=words[1:])
+    plan = pods.send(Packed(program=program, payload=None), 1, regions=f"127.0.0.1:{free_port()}")
+    leader = pods.start(plan, 0, **KEY)
+    assert leader.wait() == ExitCode.PROGRAM_RAISED
+    record = leader.last_words
+    assert record.program_code == 127
+    if is_there:
+        assert record.error is None
+    else:
+        assert (
+            record.error.type == "NoSuchCommand" and "the flow's command 'prefekt' is not there" in record.error.message
+        )
