@@ -14,6 +14,7 @@ from prefect_tpu.infra.host.assignment import own_archive
 from prefect_tpu.infra.host.command import NOT_RUN
 from prefect_tpu.infra.host.environment import flow_environment
 from prefect_tpu.infra.host.jax_guard import guarded
+from prefect_tpu.infra.host.prefect_remnants import clear_away
 from prefect_tpu.infra.plan import HostPlan
 
 
@@ -44,6 +45,7 @@ class FlowProcess:
         """In a group of its own. Its output goes where this process's goes."""
         environment = flow_environment(self._plan, os.environ, without=own_archive() if _has_ours_installed() else None)
         self._path = environment.get("PATH")
+        clear_away(environment)  # of an attempt whose whole host was killed here
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", "prefect_tpu.infra.host.command"],
             env={**guarded(self._plan, environment), Env.PARENT: str(os.getpid())},
@@ -61,7 +63,7 @@ class FlowProcess:
     def end(self) -> None:
         """As it stands, at once: nothing of the flow shall run on a slice that is half gone.
 
-        The supervisor first: it would report its engine's end as a crash of the run.
+        The supervisor first: it would report its engine's end as a crash of the run. What it would have removed goes.
         """
         if self._process is None:
             return
@@ -69,6 +71,7 @@ class FlowProcess:
         self._process.wait()
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
+        clear_away(os.environ)
 
 
 def _has_ours_installed() -> bool:
