@@ -63,7 +63,7 @@ class FlowProcess:
     def end(self) -> None:
         """As it stands, at once: nothing of the flow shall run on a slice that is half gone.
 
-        The supervisor first: it would report its engine's end as a crash of the run. What it would have removed goes.
+        The supervisor first: it would report its engine's end as a crash of the run.
         """
         if self._process is None:
             return
@@ -71,7 +71,6 @@ class FlowProcess:
         self._process.wait()
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
-        clear_away(os.environ)
 
 
 def _has_ours_installed() -> bool:
