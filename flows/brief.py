@@ -16,15 +16,15 @@ R = TypeVar("R")
 def brief(function: Callable[P, R]) -> Callable[P, R]:
     """Raise errors of ours without their way through our code and Prefect's: the message is what helps.
 
-    What made a call unusable is in its message too; what the platform said stays as the cause. With Prefect's logging
-    level DEBUG every error keeps its whole way.
+    So is an interrupt. What made a call unusable is in its message too; what the platform said stays as the cause.
+    With Prefect's logging level DEBUG every error keeps its whole way.
     """
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return function(*args, **kwargs)
-        except UsageError as exc:
+        except (UsageError, KeyboardInterrupt) as exc:
             if shows_everything():
                 raise
             raise exc.with_traceback(None) from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
+from urllib.parse import quote
 
 from prefect_tpu.infra import layout
 from prefect_tpu.infra.contract import ContractError, HostRecord
@@ -14,8 +15,9 @@ from prefect_tpu.infra.job import AttemptSummary, JobResult
 from prefect_tpu.infra.launcher.history import read_job
 from prefect_tpu.infra.policy.offers import named, offer_of
 from prefect_tpu.infra.rehearsal import Note, read_note
-from prefect_tpu.infra.storage import open_storage
+from prefect_tpu.infra.storage import BUCKET, open_storage
 
+BROWSER = "https://console.cloud.google.com/storage/browser"  # followed by bucket and folder
 TRACEBACK_LINES = 12
 
 
@@ -103,8 +105,12 @@ def markdown(result: JobResult, picture: bytes | None) -> str:
     lost, again = sum(count.lost for count in counts), sum(count.again for count in counts)
     end = [
         f"**{result.state}** · attempts: {len(counts)} · steps lost: {lost} · done again: {again}",
-        f"Output: `{result.output}`",
+        f"Output: {linked(result.output)}",
     ]
+    if result.attempts:
+        last = result.attempts[-1].number
+        logs = linked(f"{result.output}/{layout.hosts(last)}")
+        end.append(f"Logs of attempt {last}, a folder for each host: {logs}")
     if result.failure is not None:
         end.append(f"{result.failure.kind}: {result.failure.message} {result.failure.advice}")
     elif result.value is not None:
@@ -113,6 +119,16 @@ def markdown(result: JobResult, picture: bytes | None) -> str:
     if picture is not None:
         end.append(f"![Loss]({as_url(picture)})")
     return "\n".join(lines) + "\n\n" + "\n\n".join(end) + "\n"
+
+
+def linked(place: str) -> str:
+    """A place in Markdown, as a link where it is in a bucket: Google's console shows what lies there.
+
+    A page of a server may open no file of the machine that it is seen on.
+    """
+    if not place.startswith(BUCKET):
+        return f"`{place}`"
+    return f"[`{place}`]({BROWSER}/{quote(place.removeprefix(BUCKET))})"
 
 
 def as_url(picture: bytes) -> str:

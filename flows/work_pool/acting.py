@@ -11,7 +11,7 @@ from typing import Any
 
 import anyio
 import anyio.to_thread
-from prefect.client.schemas.objects import FlowRun, StateType, WorkPool
+from prefect.client.schemas.objects import FlowRun, State, StateType, WorkPool
 from prefect.logging.loggers import flow_run_logger
 
 from prefect_tpu.flows.work_pool import crash_logs
@@ -173,7 +173,8 @@ class Hands:
             if storage is None:
                 return False
             case.named = QUEUED
-            return await self.transitions.name(case.id, QUEUED, "Its job is written down, and waits for a slice.")
+            why = "Its job is written down, and waits for a slice."
+            return self._has_moved(case, await self.transitions.name(case.id, QUEUED, why))
 
     def has_turn(self, case: Case) -> bool:
         """Whether this process drives the job, so that it moves the run and speaks for it."""
@@ -210,7 +211,7 @@ class Hands:
     async def _make(
         self, case: Case, wanted: Proposal, storage: Storage | None = None, due: HandedBack | None = None
     ) -> None:
-        is_made = await self.transitions.make(case.id, wanted)
+        is_made = self._has_moved(case, await self.transitions.make(case.id, wanted))
         if isinstance(wanted, Crash) and storage is not None and wanted.of > case.told:
             case.told = wanted.of  # also where the server does not take the state now: the log is not filled with it
             cause = due.failure if due is not None else await _cause(storage, wanted.of)
@@ -218,6 +219,13 @@ class Hands:
         if is_made and isinstance(wanted, Requeue) and wanted.of and due is not None:
             self._events(case).send(restarted(wanted.of, due.failure))  # who drove may be gone, and silent
         case.due = 0.0 if is_made else time.monotonic() + ANOTHER_SECONDS
+        if not is_made:
+            await self._look_at_run(case)  # it is not what it was taken for
+
+    def _has_moved(self, case: Case, state: State[Any] | None) -> bool:
+        if state is not None:
+            case.moved(state, time.monotonic())
+        return state is not None
 
     def _events(self, case: Case) -> SliceEvents:
         name = case.folder.rstrip("/").rpartition("/")[2]

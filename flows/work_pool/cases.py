@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Any
 from uuid import UUID
 
-from prefect.client.schemas.objects import FlowRun
+from prefect.client.schemas.objects import FlowRun, State
 
 from prefect_tpu.flows.work_pool.facts import Driver, JobFacts, JobPhase
 from prefect_tpu.flows.work_pool.job_reading import JobReader
@@ -57,6 +58,17 @@ class Case:
             self.since, self.due, self.named = now, now, ""
         return is_new
 
+    @property
+    def has_its_job(self) -> bool:
+        """Whether the run itself says where its job is; else that is a guess."""
+        return self.run is not None and self.run.infrastructure_pid == self.folder
+
+    def moved(self, state: State[Any], now: float) -> None:
+        """This process has moved the run: nobody has to ask how it is."""
+        if self.run is not None:
+            news = {"state": state, "state_id": state.id, "state_type": state.type, "state_name": state.name}
+            self.run, self.since = self.run.model_copy(update=news), now
+
     def rest(self, now: float, times: int) -> None:
         """Nothing could be done, so often in a row: look later, and not before."""
         self.due = now + min(LONGEST_REST_SECONDS, FIRST_REST_SECONDS * 2 ** min(times - 1, 10))
@@ -95,6 +107,16 @@ class Cases:
         if case is None or case.folder != folder:
             case = self.open[run] = Case(id=run, folder=folder)
         return case
+
+    def knows(self, run: UUID, state: UUID) -> bool:
+        """Whether nobody has to ask about a run that is said to be in this state: it was seen so, or is no case."""
+        case = self.open.get(run)
+        return case is None or (case.run is not None and case.run.state_id == state)
+
+    def folders(self) -> frozenset[str]:
+        """Of the jobs that runs say are theirs."""
+        found = (case.folder for case in self.open.values() if case.has_its_job)
+        return frozenset(found)
 
     def folder_of(self, run: UUID) -> str:
         """Of its job, as far as is known."""

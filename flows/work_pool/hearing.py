@@ -21,8 +21,11 @@ REST_SECONDS = 15.0  # after a connection that was lost, or never came
 NAMES = [f"{PREFIX}{name}" for name in ("Pending", "Cancelling", "Cancelled", "Completed", "Failed", "Crashed")]
 
 
-async def hear_of_runs(pool: WorkPool, changed: Callable[[UUID], None]) -> None:
-    """For ever: tell of each run of the pool that has moved. A server that sends none is asked again now and then."""
+async def hear_of_runs(pool: WorkPool, changed: Callable[[UUID, UUID], None]) -> None:
+    """For ever: tell of each run of the pool that has moved, and of the id of its state.
+
+    A server that sends none is asked again now and then.
+    """
     if not PREFECT_API_URL.value():  # a server in a process of its own would be started to be listened to
         return
     is_told = False
@@ -36,7 +39,7 @@ async def hear_of_runs(pool: WorkPool, changed: Callable[[UUID], None]) -> None:
         await anyio.sleep(REST_SECONDS)
 
 
-async def _listen(pool: WorkPool, changed: Callable[[UUID], None]) -> None:
+async def _listen(pool: WorkPool, changed: Callable[[UUID, UUID], None]) -> None:
     wanted = EventFilter(
         event=EventNameFilter(name=NAMES), related=EventRelatedFilter(id=[f"prefect.work-pool.{pool.id}"])
     )
@@ -47,7 +50,7 @@ async def _listen(pool: WorkPool, changed: Callable[[UUID], None]) -> None:
     try:
         async for event in events:
             if (run := run_of(event)) is not None:
-                changed(run)
+                changed(run, event.id)  # which is that of the state
     finally:
         with anyio.move_on_after(CLOSE_SECONDS, shield=True):
             await events.__aexit__(None, None, None)

@@ -12,11 +12,12 @@ import httpx
 from prefect.client.schemas.objects import FlowRun
 
 from prefect_tpu.flows.work_pool.cases import Case, Cases
-from prefect_tpu.flows.work_pool.run_reading import PAGE, Runs
+from prefect_tpu.flows.work_pool.run_reading import Runs
 from prefect_tpu.infra.errors import PrefectTpuError
 
 log = logging.getLogger(__name__)
-LOOK_SECONDS = 5.0  # between two looks at the pool's runs, for each page of them
+LOOK_SECONDS = 5.0  # between two looks at the pool's runs
+MANY = 100  # for each so many of them, a look comes so much later
 CRASHED_LOOKS = 3  # each so many looks, those that crashed are looked at too
 SHORTEST_SECONDS = 0.05  # between two questions: what changes at once is asked for together
 LONGEST_REST_SECONDS = 60.0  # a server that is away is asked no less often
@@ -38,9 +39,9 @@ class Looking:
     _changed: set[UUID] = field(default_factory=set)
     _has_heard: anyio.Event = field(default_factory=anyio.Event)
 
-    def heard(self, run: UUID) -> None:
-        """It has changed."""
-        if run in self.cases.open:
+    def heard(self, run: UUID, state: UUID) -> None:
+        """It has changed to this state, which may be our own doing."""
+        if not self.cases.knows(run, state):
             self._changed.add(run)
             self._has_heard.set()
 
@@ -49,7 +50,7 @@ class Looking:
         failures = looks = 0
         while True:
             try:
-                seconds = LOOK_SECONDS * (1 + await self._look(looks) // PAGE)
+                seconds = LOOK_SECONDS * (1 + await self._look(looks) // MANY)
                 failures, looks = 0, looks + 1
             except (httpx.HTTPError, PrefectTpuError) as exc:
                 failures += 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Set
 from dataclasses import dataclass, field
 
 import anyio
@@ -68,25 +69,28 @@ class Outputs:
         if output != self.default.rstrip("/"):
             self.others.add(output)
 
-    async def scan(self) -> list[Found]:
+    async def scan(self, known: Set[str] = frozenset()) -> list[Found]:
         """All jobs without an end, and those with one of which something is left.
 
+        known: folders that nobody has to find: a bucket is asked a question for each of the others.
         Raises `PrefectTpuError` where an output cannot be read, or the pool's settings name none.
         """
         await self._find_default()
         if self.place is not None and self._scans % OBJECTS_SCANS == 0:
             self.others |= await anyio.to_thread.run_sync(anyio.run, _told_by_objects, self.place) - {self.default}
         self._scans += 1
-        return await anyio.to_thread.run_sync(self._scan)
+        return await anyio.to_thread.run_sync(self._scan, known)
 
-    def _scan(self) -> list[Found]:
+    def _scan(self, known: Set[str]) -> list[Found]:
         found: list[Found] = []
         there: set[str] = set()
         for output in sorted(self.all):
             try:
                 for name in folder_names(storage := open_storage(output)):
                     there.add(folder := job_folder(output, name))
-                    if folder not in self.over and (seen := self._look(storage.inside(name), folder)) is not None:
+                    if folder in self.over or folder in known:
+                        continue
+                    if (seen := self._look(storage.inside(name), folder)) is not None:
                         found.append(seen)
                 self._unread.discard(output)
             except (PrefectTpuError, OSError) as exc:  # of one that some run named: it hides no other

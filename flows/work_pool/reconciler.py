@@ -231,7 +231,7 @@ class Reconciler:
         is_told = False
         while True:
             try:
-                for found in await self._outputs.scan():
+                for found in await self._outputs.scan(self._cases.folders()):
                     await self._take_in(found)
                 is_told = False
             except Exception as exc:  # whatever the pool's settings or its output say: it is looked again

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import datetime
+import math
 import re
 from collections.abc import Iterable, Sequence
 from uuid import UUID
 
+import anyio
 from prefect.client.orchestration import PrefectClient
 from prefect.client.schemas.filters import (
     FlowRunFilter,
@@ -25,7 +27,9 @@ from prefect_tpu.flows.work_pool.busy_server import asked
 from prefect_tpu.flows.work_pool.facts import RunFacts
 from prefect_tpu.flows.work_pool.words import AGAIN
 
-PAGE = 100  # the server gives 200 at once, and answers nobody else meanwhile
+# The server answers nobody else while it puts a page together: whoever has lost a slice would wait for all of them.
+PAGE, REST_SECONDS = 25, 0.25
+MOST_CRASHED = 100
 AT_WORK = (StateType.PENDING, StateType.RUNNING, StateType.PAUSED, StateType.CANCELLING)
 RECENT = datetime.timedelta(hours=1)  # an older crash was seen by somebody, or nobody was there to repeat it
 
@@ -49,23 +53,20 @@ class Runs:
         return await self._pages(FlowRunFilter(state=_state(AT_WORK)), self._pool)
 
     async def crashed(self) -> list[FlowRun]:
-        """Those of the pool that crashed not long ago: some of them go on. One page of them."""
+        """Those of the pool that crashed not long ago, the newest: some of them go on."""
         since = datetime.datetime.now(datetime.UTC) - RECENT
         wanted = FlowRunFilter(state=_state((StateType.CRASHED,)), end_time=FlowRunFilterEndTime(after_=since))
-        sort = FlowRunSort.END_TIME_DESC
-        return await asked(
-            lambda: self._client.read_flow_runs(
-                flow_run_filter=wanted, work_pool_filter=self._pool, sort=sort, limit=PAGE
-            )
-        )
+        return await self._pages(wanted, self._pool, FlowRunSort.END_TIME_DESC, most=MOST_CRASHED)
 
     async def named(self, ids: Iterable[UUID]) -> dict[UUID, FlowRun | None]:
         """These runs, whatever pool they are of; None for each that is not there."""
         wanted = list(dict.fromkeys(ids))
         found: dict[UUID, FlowRun | None] = dict.fromkeys(wanted)
         for first in range(0, len(wanted), PAGE):
+            if first:
+                await anyio.sleep(REST_SECONDS)
             some = FlowRunFilter(id=FlowRunFilterId(any_=wanted[first : first + PAGE]))
-            found |= {run.id: run for run in await self._pages(some, None)}
+            found |= {run.id: run for run in await self._pages(some, None, most=PAGE)}
         return found
 
     async def read(self, run: UUID) -> FlowRun | None:
@@ -79,20 +80,30 @@ class Runs:
         """How often it was given back to Prefect since it ran last, because nothing came of its submission."""
         return resubmissions(await asked(lambda: self._client.read_flow_run_states(run)))
 
-    async def _pages(self, wanted: FlowRunFilter, pool: WorkPoolFilter | None) -> list[FlowRun]:
+    async def _pages(
+        self,
+        wanted: FlowRunFilter,
+        pool: WorkPoolFilter | None,
+        sort: FlowRunSort = FlowRunSort.ID_DESC,
+        most: float = math.inf,
+    ) -> list[FlowRun]:
         """A run that changes meanwhile may be on two pages, or on none: the next look has it."""
         found: dict[UUID, FlowRun] = {}
         offset, is_full = 0, True
-        while is_full:
-            page = await self._page(wanted, pool, offset)
+        while is_full and offset < most:
+            if offset:
+                await anyio.sleep(REST_SECONDS)
+            page = await self._page(wanted, pool, sort, offset)
             found |= {run.id: run for run in page}
             offset, is_full = offset + PAGE, len(page) == PAGE
         return list(found.values())
 
-    async def _page(self, wanted: FlowRunFilter, pool: WorkPoolFilter | None, offset: int) -> list[FlowRun]:
+    async def _page(
+        self, wanted: FlowRunFilter, pool: WorkPoolFilter | None, sort: FlowRunSort, offset: int
+    ) -> list[FlowRun]:
         return await asked(
             lambda: self._client.read_flow_runs(
-                flow_run_filter=wanted, work_pool_filter=pool, sort=FlowRunSort.ID_DESC, limit=PAGE, offset=offset
+                flow_run_filter=wanted, work_pool_filter=pool, sort=sort, limit=PAGE, offset=offset
             )
         )
 

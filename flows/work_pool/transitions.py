@@ -25,29 +25,30 @@ class Transitions:
     def __init__(self, client: PrefectClient) -> None:
         self._client = client
 
-    async def make(self, run: UUID, proposal: Proposal) -> bool:
-        """Whether the run is where it was to be."""
+    async def make(self, run: UUID, proposal: Proposal) -> State[Any] | None:
+        """The state that the run is in now, where Prefect takes it."""
         return await self.move(run, state_of(proposal, datetime.datetime.now(datetime.UTC)))
 
-    async def name(self, run: UUID, name: str, message: str) -> bool:
+    async def name(self, run: UUID, name: str, message: str) -> State[Any] | None:
         """Say of a pending run what it waits for. Prefect takes it only where the name is another one."""
         return await self.move(run, Pending(name=name, message=message))
 
-    async def move(self, run: UUID, state: State[Any]) -> bool:
-        """Whether Prefect takes it. Asked once: an answer may be lost, and what was right then may be wrong since.
+    async def move(self, run: UUID, state: State[Any]) -> State[Any] | None:
+        """The state as Prefect has it now; None where it is not taken.
 
+        Asked once: an answer may be lost, and what was right then may be wrong since.
         Raises `httpx.HTTPError` where the server does not answer; the next look decides anew.
         """
         try:
             answer = await self._client.set_flow_run_state(run, state)
         except ObjectNotFound:
             log.info("Flow run %s is gone, so it is not moved to %s.", run, state.name)
-            return False
+            return None
         if answer.status is SetStateStatus.ACCEPT:
-            return True
+            return answer.state or state
         why = getattr(answer.details, "reason", None)
         log.info("Flow run %s is not moved to %s: %s", run, state.name, why or answer.status)
-        return False
+        return None
 
 
 def state_of(proposal: Proposal, now: datetime.datetime) -> State[Any]:

@@ -11,6 +11,8 @@ from prefect_tpu.infra.contract import Env, ExitCode
 from prefect_tpu.infra.job import Program
 from prefect_tpu.infra.plan import HostPlan
 
+NOT_RUN = 127  # as shells say that a command is not there
+
 
 def main() -> None:
     """Become it; it is killed when this process's parent is."""
@@ -27,7 +29,7 @@ def become(program: Program) -> NoReturn:
         os.execvp(words[0], words)
     except OSError as exc:
         sys.stderr.write(f"{words[0]}: {exc.strerror}\n")
-        os._exit(127)
+        os._exit(NOT_RUN)
 
 
 def die_with_parent() -> None:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
 
 from prefect_tpu.infra.contract import Env
 from prefect_tpu.infra.host.assignment import own_archive
+from prefect_tpu.infra.host.command import NOT_RUN
 from prefect_tpu.infra.host.environment import flow_environment
 from prefect_tpu.infra.host.jax_guard import guarded
+from prefect_tpu.infra.host.prefect_remnants import clear_away
 from prefect_tpu.infra.plan import HostPlan
 
 
@@ -21,6 +24,7 @@ class FlowProcess:
     def __init__(self, plan: HostPlan) -> None:
         self._plan = plan
         self._process: subprocess.Popen[bytes] | None = None
+        self._path: str | None = None
         self._is_told = False
 
     @property
@@ -31,9 +35,17 @@ class FlowProcess:
     def has_ended(self) -> bool:
         return self._process is not None and self._process.poll() is not None
 
+    @property
+    def was_there(self) -> bool:
+        """Whether there was a command to run; its own code may be the same as that of one that is not there."""
+        target = self._plan.program.target
+        return self.returncode != NOT_RUN or target == "python" or shutil.which(target, path=self._path) is not None
+
     def start(self) -> None:
         """In a group of its own. Its output goes where this process's goes."""
         environment = flow_environment(self._plan, os.environ, without=own_archive() if _has_ours_installed() else None)
+        self._path = environment.get("PATH")
+        clear_away(environment)  # of an attempt whose whole host was killed here
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", "prefect_tpu.infra.host.command"],
             env={**guarded(self._plan, environment), Env.PARENT: str(os.getpid())},

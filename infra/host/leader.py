@@ -57,7 +57,10 @@ class Leader:
             self._turns.run(self._is_over)
         for channel in self._hosts.values():
             _send(channel, Message(kind="over", facts={"is_leaving": self._notice.is_given}))
-        return self._lost if self._lost is not None else region_ends.ended(self._flow.returncode or 0)
+        if self._lost is not None:
+            return self._lost
+        ended = region_ends.ended(self._flow.returncode or 0)
+        return ended if self._flow.was_there else region_ends.of_no_command(self._plan.program.target, ended)
 
     def _listening(self) -> socket.socket:
         try:

@@ -117,6 +117,12 @@ def ended(returncode: int, killed_by: str | None = None) -> dict[str, Any]:
     return {"exit_code": ExitCode.PROGRAM_RAISED, **how, **({"killed_by": killed_by} if killed_by else {})}
 
 
+def of_no_command(name: str, outcome: Mapping[str, Any]) -> dict[str, Any]:
+    """The same where there was no such command: its log alone would say which."""
+    message = f"the flow's command {name!r} is not there, or cannot be run: the image or the environment lacks it"
+    return {**outcome, "error": asdict(ProgramError(type="NoSuchCommand", message=message, traceback=""))}
+
+
 def told(part: Part) -> str:
     """How it ended, for people."""
     if part.killed_by == KilledBy.MEMORY:

@@ -31,6 +31,7 @@ from prefect_tpu.infra.host.lease import LeaseWatch
 from prefect_tpu.infra.host.ledger import LedgerShipper
 from prefect_tpu.infra.host.memory import KillCount, counters
 from prefect_tpu.infra.host.output import open_output
+from prefect_tpu.infra.host.prefect_remnants import clear_away
 from prefect_tpu.infra.host.signals import Notice, ToldToLeave
 from prefect_tpu.infra.host.stalls import StallWatch
 from prefect_tpu.infra.host.telling import ProgressTeller
@@ -84,9 +85,10 @@ def _say_before_the_end(record: HostRecord) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Program:
-    """The program's process and what looks after it."""
+    """The program's process, what it was started with, and what looks after it."""
 
     process: subprocess.Popen[bytes]
+    environment: dict[str, str]
     stalls: StallWatch
     errands: Errands
 
@@ -123,15 +125,18 @@ class Runner:
             return self.words.leave(records.told_to_leave(self.plan, self.host, reason, self.age))
         except payload.PayloadRefused as exc:
             return self.words.leave(records.refused(self.plan, self.host, str(exc), self.age))
-        process = self._start(work)
+        environment = self._environment()
+        process = self._start(work, environment)
         stalls = StallWatch(self.plan, self.host, self.given.storage, process.pid, self.ledger.ship)
-        return _Program(process=process, stalls=stalls, errands=self._errands(stalls))
+        return _Program(process=process, environment=environment, stalls=stalls, errands=self._errands(stalls))
 
     def finish(self, program: _Program) -> HostRecord:
         """Look after the program until it has ended, and after what it leaves."""
         reason, killed_by = self._watch(program.process, program.errands)
         _kill_group(program.process.pid)
         descendants.end()
+        if self.plan.program.kind == "flow":
+            clear_away(program.environment)
         self.ended_at = time.monotonic()
         return self._end(program, reason, killed_by)
 
@@ -140,17 +145,17 @@ class Runner:
         if self.plan.scratch is not None and self.given.storage.get(layout.STOP) is not None:
             raise ToldToLeave
 
-    def _start(self, work: Path) -> subprocess.Popen[bytes]:
-        """The program in a group of its own; its output goes to this host's log."""
+    def _environment(self) -> dict[str, str]:
         own = {
             Env.PLAN: str(self.given.plan_path),
             Env.SCRATCH: str(self.scratch),
             Env.RUNNER: str(os.getpid()),
             Env.STARTED: repr(self.started),
         }
-        environment = program_environment(
-            self.plan, self.host, inherited=os.environ, own=own, archive=self.given.archive
-        )
+        return program_environment(self.plan, self.host, inherited=os.environ, own=own, archive=self.given.archive)
+
+    def _start(self, work: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+        """The program in a group of its own; its output goes to this host's log."""
         python = (self.given.archive and sys.executable) or self.plan.python
         process = subprocess.Popen(
             [python, "-P", "-m", "prefect_tpu.infra.host.program"],

@@ -114,15 +114,23 @@ class Performer:
     async def next(self) -> Action:
         """What is due; in a rehearsal the offer of the next attempt may go just before it begins.
 
-        What changes anything is decided by a new look: between two looks somebody may have asked for a stop.
+        What changes anything is decided by a new look: between two looks somebody may have asked for a stop. An attempt
+        whose hosts have ended ends whatever was written since; then it is looked while its end is summed up.
         """
         self.slice.tire()
         action = step(self._view(await self.look()))
-        if not isinstance(action, Watch | BackOff | Rest):
+        if not isinstance(action, Watch | BackOff | Rest) and not self._is_plain(action):
             action = step(self._view(await self.look_again()))
         while self.slice.lose(action):
             action = step(self._view(await self.look_anew()))
         return action
+
+    def _is_plain(self, action: Action) -> bool:
+        """Whether it is the end of what is followed by what its hosts themselves have done."""
+        following = self.following
+        if not isinstance(action, Close) or following is None or self.job.drills:
+            return False
+        return not following.was_told_to_leave and following.seen.waiting is None
 
     def _view(self, written: Written) -> View:
         return self.slice.view(written, self._live(written))
@@ -291,7 +299,8 @@ class Performer:
             self.following = await follow(self._backend, handle, self._saw, self._tasks)
         plan = await self._plan(self.following.seen.attempt)
         ending = Ending(job=self.job, storage=self.storage, ledger=self._ledger, tell=self._tell)
-        summary = await ending.of(self.following, plan, action.failure, await self.look())
+        look = self.look_again if self._is_plain(action) else self.look
+        summary = await ending.of(self.following, plan, action.failure, look)
         await self.slice.waiting.settle(ended=True)
         self.following = None
         if not isinstance(step(self._view(await self.look_anew())), Finish):

@@ -8,7 +8,7 @@ from dataclasses import replace
 from prefect_tpu.infra.errors import Failure
 from prefect_tpu.infra.job import AttemptSummary, JobResult
 from prefect_tpu.infra.launcher import checkpoints, history, values
-from prefect_tpu.infra.launcher.ledger import Ledger
+from prefect_tpu.infra.launcher.ledger import Submitted
 from prefect_tpu.infra.plan import HostPlan
 from prefect_tpu.infra.policy.capacity import lost_places
 from prefect_tpu.infra.policy.failure_kinds import with_saves
@@ -17,9 +17,14 @@ from prefect_tpu.infra.state import JobState, Observation
 from prefect_tpu.infra.storage import Storage
 
 
-def of_attempt(storage: Storage, plan: HostPlan, seen: Observation, failure: Failure | None) -> AttemptSummary:
-    """By the last look at its hosts and by what it left in the job's folder; it ends now."""
-    submitted = Ledger(storage).submitted(plan.attempt)
+def of_attempt(
+    plan: HostPlan, seen: Observation, failure: Failure | None, submitted: Submitted, saved_step: int | None
+) -> AttemptSummary:
+    """By the last look at its hosts and by what it left in the job's folder; it ends now.
+
+    submitted: as its ledger has it.
+    saved_step: the furthest that it sealed.
+    """
     slow = slow_host({host.host: host.progress for host in seen.hosts})
     return AttemptSummary(
         number=plan.attempt,
@@ -30,18 +35,13 @@ def of_attempt(storage: Storage, plan: HostPlan, seen: Observation, failure: Fai
         failure=failure,
         first_step=seen.progress.first_step,
         last_step=seen.progress.step,
-        saved_step=checkpoints.furthest(storage, plan),
+        saved_step=saved_step,
         instead_of=submitted.instead_of,
         places=lost_places(seen),
         slow_host=None if slow is None else str(slow),
         cluster=plan.cluster,
         zone=plan.zone,
     )
-
-
-def with_cause(summary: AttemptSummary, failure: Failure | None) -> AttemptSummary:
-    """The same of an attempt that ended for another reason."""
-    return replace(summary, outcome="succeeded" if failure is None else failure.kind.value, failure=failure)
 
 
 def ended_now(storage: Storage, plan: HostPlan, summary: AttemptSummary) -> AttemptSummary:

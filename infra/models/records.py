@@ -144,6 +144,7 @@ class Champion:
     metrics: what its judge measured.
     since: when it became the champion, the last time where it was that before; seconds since the epoch.
     entry: the newest record of the history that this was made of.
+    made_by: the record that made it the champion; 0 where an older version said only since when it first was that.
     """
 
     model: str
@@ -153,6 +154,7 @@ class Champion:
     metrics: dict[str, float]
     since: float
     entry: int
+    made_by: int = 0
 
     def to_json(self) -> bytes:
         return contract.write_json(in_json(self))

@@ -10,10 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 
 from prefect_tpu.infra import layout
+from prefect_tpu.infra.contract import ContractError
 from prefect_tpu.infra.errors import NoSuchJob, UsageError
 from prefect_tpu.infra.models.records import JUDGED, MAKES_A_CHAMPION, Candidate, Champion, Entry, moved
 from prefect_tpu.infra.storage import Storage, open_storage
@@ -123,7 +125,13 @@ class Registry:
 
     def champion(self) -> Champion | None:
         """What `champion.json` says."""
-        return self._read_champion(self.storage.get(layout.MODEL_CHAMPION))
+        told = self._read_champion(self.storage.get(layout.MODEL_CHAMPION))
+        if told is None or told.made_by:
+            return told
+        with suppress(ContractError):  # of a record that is damaged: what is told is good without it
+            made_by, since = self._made_by(told.entry, None) or (told.made_by, told.since)
+            return replace(told, since=since, made_by=made_by)
+        return told
 
     def _read_champion(self, raw: bytes | None) -> Champion | None:
         if raw is None:
@@ -136,26 +144,32 @@ class Registry:
         made = standing.champion
         if standing.entry is None or made is None or made.tried is None:
             return None
+        said = before if before is not None and before.number == standing.entry.champion else None
+        made_by, since = self._made_by(standing.entry.number, said) or (made.number, made.at)
         return Champion(
             model=self.model,
             number=made.tried.number,
             job=made.tried.job,
             checkpoint=made.tried.checkpoint,
             metrics=made.tried.metrics,
-            since=self._since(standing.entry, made, before),
+            since=since,
             entry=standing.entry.number,
+            made_by=made_by,
         )
 
-    def _since(self, newest: Entry, made: Entry, before: Champion | None) -> float:
-        """When the version of a record became the champion, which it may have been before. What was said already is
-        not looked up again: a model may be trained every night and keep its champion for years.
+    def _made_by(self, newest: int, said: Champion | None) -> tuple[int, float] | None:
+        """The record that made the champion, which may have been that before, and when; None where there is none.
+
+        newest: the last record that counts.
+        said: what was told of this champion before. That is not looked up again: a model may be trained every night,
+            and keep its champion for years.
         """
-        for number in (number for number in reversed(self.numbers()) if number <= newest.number):
-            if before is not None and before.number == newest.champion and number <= before.entry:
-                return before.since
+        for number in (number for number in reversed(self.numbers()) if number <= newest):
+            if said is not None and said.made_by and number <= said.entry:
+                return said.made_by, said.since
             if (entry := self.entry(number)).became in MAKES_A_CHAMPION:
-                return entry.at
-        return made.at
+                return number, entry.at
+        return None
 
     def _candidates(self) -> list[int]:
         return layout.numbered(self.storage.children(layout.MODEL_CANDIDATES), ".json")

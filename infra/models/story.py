@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from prefect_tpu.infra.models.records import Became, Entry
 from prefect_tpu.infra.models.registry import Registry
+from prefect_tpu.infra.summary import linked
 
 SHOWN = 20
 HEAD = ("when", "version", "what became of it", "why", "champion")
@@ -50,7 +51,7 @@ def as_markdown(registry: Registry) -> str:
     parts = [f"# Model {registry.model}"]
     if champion is not None:
         measured = numbers_in_words(champion.metrics)
-        parts.append(f"Champion: version {champion.number} ({measured}), `{champion.checkpoint}`")
+        parts.append(f"Champion: version {champion.number} ({measured}), {linked(champion.checkpoint)}")
     lines = ["| " + " | ".join(HEAD) + " |", "| --- " * len(HEAD) + "|"]
     lines += [
         "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows(registry.history(SHOWN))

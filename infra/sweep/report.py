@@ -6,7 +6,7 @@ import io
 from itertools import accumulate
 from typing import Any
 
-from prefect_tpu.infra.summary import as_url
+from prefect_tpu.infra.summary import as_url, linked
 from prefect_tpu.infra.sweep.result import SweepResult, TrialResult
 
 NO_VALUE = ""
@@ -41,8 +41,8 @@ def markdown(result: SweepResult, picture: bytes) -> str:
     params = ", ".join(f"{name} = `{value}`" for name, value in result.params.items())
     lines = [
         f"**Trial {result.best}: {result.metric} {result.value:.6g}** of {len(result.trials)} trials · {params}",
-        f"Output: `{result.output}`",
-        f"Checkpoint: `{result.checkpoint}`" if result.checkpoint else "It saved no checkpoint.",
+        f"Output: {linked(result.output)}",
+        f"Checkpoint: {linked(result.checkpoint)}" if result.checkpoint else "It saved no checkpoint.",
         f"![Trials]({as_url(picture)})",
     ]
     return "\n\n".join(lines) + "\n"

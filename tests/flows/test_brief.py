@@ -11,7 +11,7 @@ from prefect_tpu.flows.brief import brief
 from prefect_tpu.infra.errors import PlatformError, UsageError
 
 
-def deep(error: Exception) -> None:
+def deep(error: BaseException) -> None:
     try:
         raise OSError("full")
     except OSError as exc:
@@ -20,9 +20,14 @@ def deep(error: Exception) -> None:
 
 @pytest.mark.parametrize(
     ("error", "frames", "cause"),
-    [(UsageError("u"), 2, type(None)), (PlatformError("p"), 2, OSError), (ValueError("v"), 3, OSError)],
+    [
+        (UsageError("u"), 2, type(None)),
+        (PlatformError("p"), 2, OSError),
+        (ValueError("v"), 3, OSError),
+        (KeyboardInterrupt(), 2, type(None)),
+    ],
 )
-def test_only_what_helps_is_shown(error: Exception, frames: int, cause: type) -> None:
+def test_only_what_helps_is_shown(error: BaseException, frames: int, cause: type) -> None:
     with pytest.raises(type(error)) as caught:
         brief(deep)(error)
     assert len(traceback.extract_tb(caught.value.__traceback__)) == frames

@@ -22,6 +22,7 @@ from prefect_tpu.infra.summary import (
     Steps,
     drills_without_effect,
     failing_traceback,
+    linked,
     markdown,
     notes,
     rows,
@@ -92,10 +93,19 @@ def test_the_table_for_artifacts_says_how_it_ended_and_where_it_lies() -> None:
     assert lines[0].count("|") == lines[1].count("|") == lines[2].count("|") == len(COLUMNS) + 1
     assert "**failed** · attempts: 3 · steps lost: 19 · done again: 19" in text
     assert "Output: `/out/digits`" in text
+    assert "Logs of attempt 3, a folder for each host: `/out/digits/attempts/3/hosts`" in text
+    assert "Logs" not in markdown(result(attempts=()), None)
     assert f"host_lost: Host 2 is gone. {LOST.advice}" in text
     assert "![Loss](data:image/png;base64,YSBwaWN0dXJl)" in text
     assert "Loss" not in markdown(result(), None)
     assert "Value: `{'accuracy': 0.97}`" in markdown(result(value={"accuracy": 0.97}), None)
+
+
+def test_what_lies_in_a_bucket_is_a_link_to_it() -> None:
+    where = "https://console.cloud.google.com/storage/browser/b/jobs/digits"
+    assert linked("gs://b/jobs/digits") == f"[`gs://b/jobs/digits`]({where})"
+    assert linked("gs://b/new jobs/a(1)").endswith("/browser/b/new%20jobs/a%281%29)")
+    assert linked("/out/digits") == "`/out/digits`"
 
 
 def test_the_traceback_is_that_of_the_host_where_the_failure_began(storage: LocalStorage) -> None:

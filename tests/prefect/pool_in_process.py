@@ -20,7 +20,10 @@ from prefect.states import Pending, Running
 from prefect_server import Server
 from scripted import Scripted
 
+from prefect_tpu.flows.work_pool.acting import Hands
 from prefect_tpu.flows.work_pool.reconciler import Reconciler
+from prefect_tpu.flows.work_pool.run_reading import Runs
+from prefect_tpu.flows.work_pool.transitions import Transitions
 from prefect_tpu.flows.work_pool.worker import TpuSliceWorker
 from prefect_tpu.infra import layout
 from prefect_tpu.infra.backends.base import Handle
@@ -182,6 +185,22 @@ class Scene:
                 with anyio.CancelScope(shield=True):
                     await fleet.leave()
                 tasks.cancel_scope.cancel()
+
+    @asynccontextmanager
+    async def hands(self) -> AsyncIterator[Hands]:
+        """What a reconciler acts with, alone."""
+        async with anyio.create_task_group() as tasks:
+            fleet = Fleet(tasks, backends=lambda name: self.slices[name])
+            yield Hands(
+                runs=Runs(self.client, self.pool.id),
+                transitions=Transitions(self.client),
+                fleet=fleet,
+                pool=self.pool,
+                started=lambda case, drive: None,
+                changed=lambda case: None,
+                failed=lambda case: None,
+            )
+            await fleet.leave()
 
 
 Story = Callable[[Scene], Awaitable[None]]

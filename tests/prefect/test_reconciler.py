@@ -5,6 +5,7 @@ What an engine would say of its run, the test says.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -18,6 +19,7 @@ from prefect.states import Cancelled, Cancelling, Completed, Crashed, Failed, Pe
 from prefect_server import Server, wait_for
 from slice_events_told import named, told_of_run
 
+from prefect_tpu.flows.work_pool.cases import Case
 from prefect_tpu.flows.work_pool.words import crashed
 from prefect_tpu.infra import layout
 from prefect_tpu.infra.errors import FailureKind
@@ -65,6 +67,32 @@ def test_a_run_whose_slice_is_lost_crashes_is_handed_out_again_and_goes_on(play:
         assert (await scene.client.read_flow_run(run.id)).run_count == 2
 
     play(story)
+
+
+def test_what_a_run_was_moved_to_is_known_without_asking(play: Play, caplog: pytest.LogCaptureFixture) -> None:
+    """Each proposal takes a busy server a second, one that it must refuse too."""
+
+    async def story(scene: Scene) -> None:
+        run = await scene.run()
+        job = await scene.job(run)
+        case = Case(id=run.id, folder=job.folder, run=run)
+        async with scene.hands() as hands:  # and nobody who would look at runs, or hear of them
+            await hands.see_to(case)
+            assert case.run is not None and case.run.state_name == "Queued"
+            await scene.say(run, Running())
+            await until(lambda: case.voice is not None and case.voice.has_begun, "the leader's begin")
+            case.saw(await scene.client.read_flow_run(run.id), 0.0)
+            job.slices.show(taken(1))
+            await until(lambda: case.voice is not None and case.voice.due, "the verdict")
+            for name in ("Crashed", "AwaitingRetry"):
+                await hands.see_to(case)
+                assert case.run.state_name == name and case.run.state_id == (await scene.states(run))[-1].id
+            job.slices.show(ended(1))
+        assert await scene.names(run) == ["Pending", "Queued", "Running", "Crashed", "AwaitingRetry"]
+
+    with caplog.at_level(logging.INFO, "prefect_tpu.flows.work_pool.transitions"):
+        play(story)
+    assert [record.getMessage() for record in caplog.records if "is not moved to" in record.getMessage()] == []
 
 
 def test_a_lost_slice_is_told_while_what_is_left_of_it_is_still_ended(play: Play) -> None:

@@ -21,6 +21,31 @@ def test_a_state_counts_from_when_it_was_first_seen() -> None:
     assert case.saw(run.model_copy(update={"state": Running(), "state_id": uuid4()}), 30.0) and case.since == 30.0
 
 
+def test_a_state_that_this_process_gave_is_not_asked_about() -> None:
+    known, state, said = Cases(), Running(), uuid4()
+    assert known.knows(RUN, said), "of no open case nobody wants to know"
+    case = known.at(RUN, "/jobs/a")
+    case.moved(state, 10.0)
+    assert not known.knows(RUN, said) and case.run is None, "nothing is known of it"
+    case.saw(pending(), 20.0)
+    case.moved(state, 30.0)
+    assert known.knows(RUN, state.id) and not known.knows(RUN, said) and case.since == 30.0
+    assert not case.saw(case.run, 40.0), "the next look finds it as it was"
+    assert case.run is not None and (case.run.state, case.run.state_name) == (state, "Running")
+
+
+def test_where_a_job_is_says_its_run_itself() -> None:
+    """A folder that is only guessed from a run's id may be somebody else's."""
+    known = Cases()
+    case = known.at(RUN, "/jobs/a")
+    case.saw(pending(), 10.0)
+    assert known.folders() == frozenset()
+    case.saw(pending().model_copy(update={"infrastructure_pid": "/jobs/a"}), 20.0)
+    assert known.folders() == {"/jobs/a"}
+    known.close(case)
+    assert known.folders() == frozenset()
+
+
 def test_a_job_s_folder_is_known_until_its_case_is_closed_and_may_be_another_one() -> None:
     known = Cases()
     assert known.folder_of(RUN) == ""

@@ -37,8 +37,8 @@ def outputs(tmp_path: Path) -> Outputs:
     return Outputs(client=PrefectClient(api="http://127.0.0.1:9/api"), pool=pool)  # which nobody asks
 
 
-def scan(outputs: Outputs) -> list[Found]:
-    return anyio.run(outputs.scan)
+def scan(outputs: Outputs, *known: str) -> list[Found]:
+    return anyio.run(outputs.scan, frozenset(known))
 
 
 def folders(found: Sequence[Found]) -> list[str]:
@@ -123,6 +123,16 @@ def test_one_whose_folder_was_deleted_is_forgotten(outputs: Outputs, tmp_path: P
     assert scan(outputs) == [] and outputs.over
     shutil.rmtree(job.root)
     assert scan(outputs) == [] and not outputs.over
+
+
+def test_one_that_is_known_is_not_looked_at(outputs: Outputs, tmp_path: Path) -> None:
+    """Neither while it is, nor is it forgotten that another one was over."""
+    job, other, over = (write(tmp_path / "jobs", name) for name in ("digits", "letters", "words"))
+    end(over)
+    assert folders(scan(outputs, job.url)) == [other.url] and outputs.over == {over.url}
+    end(job)
+    assert folders(scan(outputs, job.url)) == [other.url] and outputs.over == {over.url}
+    assert folders(scan(outputs)) == [other.url] and outputs.over == {job.url, over.url}
 
 
 def test_what_is_no_job_is_none(outputs: Outputs, tmp_path: Path) -> None:

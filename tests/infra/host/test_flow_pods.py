@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +22,16 @@ def part(word):
     return [word, here.host, here.hosts]
 
 print(tpu.every_host(part, gather=True)("hello"))
+"""
+
+KILLED = """\
+import json, os, signal, tempfile
+
+code, own = (tempfile.mkdtemp(prefix=f"prefect-{what}-") for what in ("flow-run", "workspace-attempt"))
+with open(f"{own}/supervisor.json", "w") as file:
+    json.dump({"flow_run_id": os.environ["PREFECT__FLOW_RUN_ID"], "workspace_root": code}, file)
+print("here", flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
@@ -66,3 +77,40 @@ def test_a_region_does_not_wait_for_ever_for_a_host_that_never_comes(pods: Any, 
     assert error.message.startswith(
         f"Region 'part' could not begin: of 2 hosts of {plan.mark}, 1 did not come within 1 s"
     )
+
+
+def test_what_prefect_leaves_of_a_killed_flow_goes_with_it(
+    pods: Any, free_port: Callable[[], int], tmp_path: Path
+) -> None:
+    """Its folders have the flow's environment. The script stands for `prefect flow-run execute`, which makes them."""
+    place, script = tmp_path / "temporary", pods.folder / "killed.py"
+    place.mkdir()
+    script.write_text(KILLED)
+    plan = pods.send(
+        Packed(program=Program(kind="flow", target="python", arguments=(str(script),)), payload=None), 1,
+        regions=f"127.0.0.1:{free_port()}",
+    )  # fmt: skip
+    leader = pods.start(plan, 0, **KEY, TMPDIR=str(place), PREFECT__FLOW_RUN_ID="ea4204ed")
+    leader.wait()
+    assert leader.last_words.program_signal == 9 and "here" in leader.out, leader.out + leader.err
+    assert not list(place.glob("prefect-*"))
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_command_that_is_not_there_is_named_in_what_the_host_says_last(
+    pods: Any, free_port: Callable[[], int], is_there: bool
+) -> None:
+    """One that is there may end with the same code; then that is its own word."""
+    words = ("sh", "-c", "exit 127") if is_there else ("prefekt", "flow-run", "execute")
+    program = Program(kind="flow", target=words[0], arguments=words[1:])
+    plan = pods.send(Packed(program=program, payload=None), 1, regions=f"127.0.0.1:{free_port()}")
+    leader = pods.start(plan, 0, **KEY)
+    assert leader.wait() == ExitCode.PROGRAM_RAISED
+    record = leader.last_words
+    assert record.program_code == 127
+    if is_there:
+        assert record.error is None
+    else:
+        assert (
+            record.error.type == "NoSuchCommand" and "the flow's command 'prefekt' is not there" in record.error.message
+        )

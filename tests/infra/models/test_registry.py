@@ -225,6 +225,30 @@ def test_a_champion_says_since_when_it_is_that_now(registry: Registry) -> None:
     assert roll_back(registry, 2, "better after all", 9.0).since == 9.0
 
 
+def test_what_an_older_version_said_of_a_champion_is_not_believed(registry: Registry) -> None:
+    """It said since when a version was first champion, also after somebody had gone back to it."""
+    for number in (1, 2):
+        promote(registry, number)
+    roll_back(registry, 1, "worse in use", 7.0)
+    told = json.loads(registry.storage.get(layout.MODEL_CHAMPION) or b"")
+    assert told.pop("made_by") == 3
+    registry.storage.put(layout.MODEL_CHAMPION, json.dumps({**told, "since": 1.0}).encode())
+    champion = registry.champion()
+    assert champion is not None and (champion.number, champion.since, champion.made_by) == (1, 7.0, 3)
+    assert registry.point() == champion, "whoever changes something mends it"
+    assert b'"made_by"' in (registry.storage.get(layout.MODEL_CHAMPION) or b"")
+
+
+def test_it_is_where_the_record_that_would_tell_better_is_damaged(registry: Registry) -> None:
+    promote(registry, 1)
+    told = json.loads(registry.storage.get(layout.MODEL_CHAMPION) or b"")
+    del told["made_by"]
+    registry.storage.put(layout.MODEL_CHAMPION, json.dumps({**told, "since": 5.0}).encode())
+    registry.storage.put(layout.model_entry(1), b"{")
+    champion = registry.champion()
+    assert champion is not None and (champion.number, champion.since) == (1, 5.0)
+
+
 def test_weights_that_are_gone_are_not_gone_back_to(registry: Registry, output: str) -> None:
     promote(registry, 1)
     promote(registry, 2)
