@@ -72,6 +72,8 @@ class Checkpoints:
         saved.
     """
 
+    call = "checkpoints"  # what the program wrote, for what it is refused
+
     def __init__(
         self,
         *,
@@ -83,10 +85,10 @@ class Checkpoints:
         directory: Path | str | None,
         side: Any,
     ) -> None:
-        cadence.check_asked(every, steps)
+        cadence.check_asked(self.call, every, steps)
         self._every, self._steps, self._data, self._side = every, steps, data, side
-        self._rule = cadence.rule(best, keep)
-        beside.said(side)
+        self._rule = cadence.rule(self.call, best, keep)
+        beside.said(self.call, side)
         self._directory = places.absolute(os.fspath(directory or DIRECTORY))
         self._last: Unsaved | None = None  # the newest state that is not saved
         self._seen: int | None = None
@@ -123,7 +125,7 @@ class Checkpoints:
 
     def _open(self) -> None:
         here = context()
-        self._place = places.in_job(here) if here is not None else places.outside(self._directory)
+        self._place = places.in_job(here, self.call) if here is not None else places.outside(self._directory)
         self._prunes = here is None and self._rule is not None  # in a job, the launcher does
         if self._prunes and agreement.is_leader():
             self._prune()  # what an earlier run was killed at
@@ -254,8 +256,9 @@ class Checkpoints:
             )
         positions = None if self._data is None else data_position.positions(self._data)
         metrics = beside.numbers(given)
+        side = beside.said(self.call, self._side)
         facts = beside.facts(
-            self._saved_on(state), side=self._side, rule=self._rule, metrics=metrics, is_partly=self._is_partly
+            self._saved_on(state), side=side, rule=self._rule, metrics=metrics, is_partly=self._is_partly
         )
         self._store.begin(step, state, positions, facts)
         self._cadence.saved(metrics)

@@ -31,12 +31,12 @@ def absolute(directory: str) -> str:
     return directory if "://" in directory else os.path.abspath(directory)
 
 
-def in_job(here: Context) -> Place:
-    """Of an attempt of a job, or of a region of a flow."""
+def in_job(here: Context, call: str) -> Place:
+    """Of an attempt of a job, or of a region of a flow. call: what the program wrote."""
     plan = here.plan
     if here.is_flow:
         raise UsageError(
-            f"prefect_tpu.checkpoints() was called in the flow itself, which runs on the leader of {plan.hosts} hosts:"
+            f"prefect_tpu.{call}() was called in the flow itself, which runs on the leader of {plan.hosts} hosts:"
             " call it in a function that prefect_tpu.every_host(function)(...) runs on each of them."
         )
     if plan.hosts > 1 and agreement.peers() == 1:

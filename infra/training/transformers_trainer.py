@@ -110,6 +110,7 @@ class _OfTrainer(OverTorch):
         that comes to.
     """
 
+    call = "transformers_trainer"
     waits_for_epochs = False
     _must_leave = False
     _metrics: Mapping[str, float] = {}  # of the evaluation of the step at hand

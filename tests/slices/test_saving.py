@@ -99,7 +99,7 @@ def test_a_checkpoint_is_read_in_parts_and_types_or_refused_leaf_by_leaf(saving:
         "surplus": "moments/0/mean: the checkpoint has float32[3], the state nothing",
         "kind": "params/encoder: the checkpoint has float32[4,2], which does not become int32[4,2]",
         "nothing": "only='parms' names no leaf of the state. It has ",
-        "text": "['text'] is a str. Keep arrays and numbers in it; text goes into checkpoints(side=…).",
+        "text": "['text'] is a str. Keep arrays and numbers in it; text goes into side=….",
         "donated": "Step 6 cannot be saved: its state was donated to a later computation.",
         "step": "save() was given a str as its step",
         "negative": "save() was given step -1: steps start at 0 and grow.",

@@ -103,7 +103,7 @@ def test_time_counts_beside_the_steps_and_can_be_left_out() -> None:
     ],
 )
 def test_what_stays_as_it_is_asked_for(asked: dict[str, Any], expected: Rule | None) -> None:
-    assert rule(asked.get("best"), asked.get("keep")) == expected
+    assert rule("checkpoints", asked.get("best"), asked.get("keep")) == expected
 
 
 @pytest.mark.parametrize(
@@ -124,8 +124,8 @@ def test_what_stays_as_it_is_asked_for(asked: dict[str, Any], expected: Rule | N
 )
 def test_what_cannot_be_meant_is_refused(asked: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        check_asked(asked.get("every"), asked.get("steps"))
-        rule(asked.get("best"), asked.get("keep"))
+        check_asked("checkpoints", asked.get("every"), asked.get("steps"))
+        rule("checkpoints", asked.get("best"), asked.get("keep"))
 
 
 def test_a_schedule_without_time_is_asked_as_seldom_as_any() -> None:
