@@ -50,7 +50,7 @@ def join(framework: str = "jax") -> None:
 
     Raises:
         CouldNotJoin: the hosts did not find each other in time.
-        HostsDiffer: hosts of a job run other code or versions than each other.
+        HostsDiffer: hosts run other code or versions than each other; over JAX.
         WrongSlice: other devices or hosts were found than the plan promised, or hosts with different devices.
         UsageError: JAX was used before, variables of another launcher are missing or contradict each other, or no host
             can meet over such a framework.
@@ -104,6 +104,7 @@ def _join_bare() -> Peers | None:
     except WrongSlice:
         _let_all_find_it()
         raise
+    alike.check_alike()
     _meet()
     return peers
 

@@ -48,6 +48,16 @@ def test_hosts_with_unequal_devices_are_refused_on_each(slice_: Slice) -> None:
         assert "different numbers of devices: 1 on host 0, 2 on host 1" in outcome["message"]
 
 
+def test_processes_that_run_other_code_are_refused_on_each(slice_: Slice) -> None:
+    """As in a job: they would wait for each other in collectives for ever."""
+    slice_.programs[1] = other = slice_.folder / PROGRAM.name
+    other.write_text(f"{PROGRAM.read_text()}# on one machine only\n")
+    said = {"JAX_COORDINATOR_ADDRESS": f"127.0.0.1:{free_port()}", "JAX_NUM_PROCESSES": "2"}
+    for outcome in slice_.start_peers([{**said, "JAX_PROCESS_ID": str(n)} for n in range(2)], "joined").outcomes():
+        assert outcome["error"] == "HostsDiffer"
+        assert f"the code of {PROGRAM.name} is " in outcome["message"] and " on host 1, else " in outcome["message"]
+
+
 def test_a_mesh_goes_over_two_slices_as_on_tpus(slice_: Slice) -> None:
     """Each host is a slice of its own, with the devices 0, 1 and 2, 3."""
     plan = slice_.plan(2, 2, slices=2, accelerator="cpu-1x2", mesh='{"data": -1, "tp": 2}')
