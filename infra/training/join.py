@@ -31,6 +31,7 @@ _BARE_ADVICE = meeting.Advice(
 _TOO_LATE = "must be called before"  # where JAX finds the others itself, that is its only word for it
 
 _joined: Context | Peers | None = None
+_joined_by: int | None = None  # the process that did: a fork of it has its memory, and none of its threads
 _joining = threading.Lock()  # a notebook or a server may call from several threads
 
 
@@ -52,8 +53,8 @@ def join(framework: str = "jax") -> None:
         CouldNotJoin: the hosts did not find each other in time.
         HostsDiffer: hosts run other code or versions than each other; over JAX.
         WrongSlice: other devices or hosts were found than the plan promised, or hosts with different devices.
-        UsageError: JAX was used before, variables of another launcher are missing or contradict each other, or no host
-            can meet over such a framework.
+        UsageError: JAX was used before, variables of another launcher are missing or contradict each other, no host can
+            meet over such a framework, or this is a fork of a process that has joined.
     """
     here = context()
     if here is not None and here.is_flow:
@@ -62,10 +63,28 @@ def join(framework: str = "jax") -> None:
             " call it in a function that prefect_tpu.every_host(function)(...) runs on each of them."
         )
     with _joining:
+        _check_no_fork()
         if framework == "jax":
             _join(here)
         else:
             by_framework.join(framework)
+        _note(framework)
+
+
+def _check_no_fork() -> None:
+    if _joined_by not in (None, os.getpid()):
+        raise UsageError(
+            f"prefect_tpu.join() was called in process {os.getpid()}, which was forked from {_joined_by} after that one"
+            " had joined: it is none of the hosts, and what it inherits of JAX or PyTorch hangs. Start processes with"
+            " multiprocessing's 'spawn', or before join()."
+        )
+
+
+def _note(framework: str) -> None:
+    """Alone outside a job there was nothing to join over JAX, and a fork may have others to meet."""
+    global _joined_by
+    if framework != "jax" or _joined is not None:
+        _joined_by = os.getpid()
 
 
 def _join(here: Context | None) -> None:

@@ -58,6 +58,14 @@ def test_processes_that_run_other_code_are_refused_on_each(slice_: Slice) -> Non
         assert f"the code of {PROGRAM.name} is " in outcome["message"] and " on host 1, else " in outcome["message"]
 
 
+def test_a_fork_of_a_process_that_has_joined_is_told_that_it_is_no_host(slice_: Slice) -> None:
+    """Silence would have it compute with what it inherits of JAX, which hangs. One forked before is a host itself."""
+    ((before, after),) = slice_.start(slice_.plan(1, 1), "forked").values()
+    assert before == "nothing"
+    assert after.startswith("UsageError: prefect_tpu.join() was called in process ")
+    assert "had joined: it is none of the hosts" in after and "'spawn'" in after
+
+
 def test_a_mesh_goes_over_two_slices_as_on_tpus(slice_: Slice) -> None:
     """Each host is a slice of its own, with the devices 0, 1 and 2, 3."""
     plan = slice_.plan(2, 2, slices=2, accelerator="cpu-1x2", mesh='{"data": -1, "tp": 2}')
