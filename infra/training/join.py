@@ -16,6 +16,7 @@ from prefect_tpu.infra.training.bare import Peers
 from prefect_tpu.infra.training.board import hear, open_board
 from prefect_tpu.infra.training.context import Context, context
 from prefect_tpu.infra.training.progress import progress
+from prefect_tpu.infra.training.report import expect_reports
 
 # After this long without a sign of life JAX gives a host up and ends the others.
 # JAX's 100 s are long for a slice that costs money; a starved machine still makes 60 s.
@@ -69,6 +70,7 @@ def join(framework: str = "jax") -> None:
         else:
             by_framework.join(framework)
         _note(framework)
+    expect_reports()
 
 
 def _check_no_fork() -> None:
