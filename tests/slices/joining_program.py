@@ -12,6 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import prefect_tpu as tpu
+from prefect_tpu.infra.training import agreement
+
+NUMBERS = (0, -1, 2**31, 3 * 10**9, -(2**40), 2**62)
 
 
 def joined():
@@ -30,6 +33,7 @@ def joined():
         "before": [before.host, before.hosts, before.inside_job],
         "jax": [jax.process_index(), jax.process_count(), jax.device_count()],
         "sum": total(tpu.mesh()),
+        "from the leader": agreement.from_leader([number + jax.process_index() for number in NUMBERS]),
     }
 
 

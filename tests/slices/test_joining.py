@@ -28,7 +28,10 @@ def slice_(tmp_path: Path) -> Iterator[Slice]:
 def test_processes_of_torchrun_meet_beside_its_own_port(slice_: Slice) -> None:
     said = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
     hosts = slice_.start_peers([{**said, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(2)], "joined")
-    assert hosts.values() == [{"before": [rank, 2, False], "jax": [rank, 2, 2], "sum": 2.0} for rank in range(2)]
+    found = hosts.values()
+    numbers = [one.pop("from the leader") for one in found]
+    assert found == [{"before": [rank, 2, False], "jax": [rank, 2, 2], "sum": 2.0} for rank in range(2)]
+    assert numbers == [[0, -1, 2**31, 3 * 10**9, -(2**40), 2**62]] * 2, "a step may count samples"
     assert "prefect-tpu: host 1 of 2 has 1 of 2 devices (cpu): " in hosts.log(1)
 
 
