@@ -53,7 +53,7 @@ def checkpoints(
             where neither is given; where one is, the directory is for one run at a time.
         data: an iterator with `get_state()` and `set_state()`, whose position is saved and restored too.
         directory: where checkpoints lie outside a job, a folder or a URL of one in a bucket; `checkpoints` by default.
-            Inside one, the job decides.
+            Inside one, the job decides. What cannot be written can be restored from.
         side: JSON that is saved beside the state, such as the program's configuration, as it is when a save begins.
     """
     return Checkpoints(every=every, steps=steps, best=best, keep=keep, data=data, directory=directory, side=side)
@@ -126,7 +126,9 @@ class Checkpoints:
     def _open(self) -> None:
         here = context()
         self._place = places.in_job(here, self.call) if here is not None else places.outside(self._directory)
-        self._prunes = here is None and self._rule is not None  # in a job, the launcher does
+        self._prunes = (
+            here is None and self._rule is not None and self._place.attempt > 0
+        )  # in a job, the launcher does
         if self._prunes and agreement.is_leader():
             self._prune()  # what an earlier run was killed at
         self._store = self._new_store(self._place.root, self._place.attempt)
@@ -238,6 +240,7 @@ class Checkpoints:
             raise UsageError(f"{call} was called outside of its block: call it inside of `with …:`.")
 
     def _checked(self, step: int) -> int:
+        self._place.check_writable()  # at the first step, rather than at the first that is due
         step = whole(step, "save()")
         if step < (self._seen or 0):
             after = "" if self._seen is None else f" after step {self._seen}"
