@@ -126,9 +126,8 @@ class Checkpoints:
     def _open(self) -> None:
         here = context()
         self._place = places.in_job(here, self.call) if here is not None else places.outside(self._directory)
-        self._prunes = (
-            here is None and self._rule is not None and self._place.attempt > 0
-        )  # in a job, the launcher does
+        # In a job the launcher does.
+        self._prunes = here is None and self._rule is not None and self._place.attempt > 0
         if self._prunes and agreement.is_leader():
             self._prune()  # what an earlier run was killed at
         self._store = self._new_store(self._place.root, self._place.attempt)
