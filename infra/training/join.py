@@ -111,10 +111,10 @@ def _join_job(plan: HostPlan, host: int) -> None:
 
 
 def _join_bare() -> Peers | None:
-    """The processes that were met; None where this one is alone."""
+    """The processes that were met; None where this one is alone and has nothing to meet."""
     if pathways.PLATFORM in os.environ.get("JAX_PLATFORMS", "").split(","):
         pathways.initialize()
-        return None
+        return Peers(host=0, hosts=1, coordinator=None, said=("JAX_PLATFORMS",))
     peers = bare.peers()
     if peers is None:
         return None
