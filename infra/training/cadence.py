@@ -37,7 +37,7 @@ def _agree_on(own: bool) -> bool:
 def check_asked(call: str, every: Any, steps: Any) -> None:
     """Raise `UsageError` for what is no time, or no number of steps. call: what the program wrote."""
     if every is not None and (isinstance(every, bool) or not isinstance(every, Real) or not float(every) > 0):
-        raise UsageError(f"{call}(every={every!r}): give a number of seconds above 0.")
+        raise UsageError(f"{call}(every={in_words(every)}): give a number of seconds above 0.")
     if steps is not None and (isinstance(steps, bool) or not isinstance(steps, int) or steps < 1):
         raise UsageError(f"{call}(steps={in_words(steps)}): give a whole number of steps, 1 at least.")
 

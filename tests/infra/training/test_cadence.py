@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -119,6 +120,9 @@ def test_what_stays_as_it_is_asked_for(asked: dict[str, Any], expected: Rule | N
         ({"every": 0}, "every=0"),
         ({"every": float("nan")}, "every=nan"),
         ({"every": "10m"}, "every='10m'"),
+        ({"every": np.float64(-1)}, r"every=-1.0\)"),
+        ({"keep": np.int64(3)}, "keep=3, a numpy int64"),
+        ({"best": ("loss", "min", np.int64(3))}, "'min', 3, a numpy int64"),
         ({"best": (3, "min", 1)}, "give the name of a metric"),
     ],
 )
