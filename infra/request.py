@@ -108,7 +108,7 @@ def _checked(request: Request) -> packing.Packed:
     packed, job = _checked_alone(request)
     _check_output(open_storage(request.output))
     if job.start_from:
-        start_points.check(job.start_from)
+        start_points.check(job.start_from, request.output)
     _check_free(_opened(request), job, request.data)
     return packed
 

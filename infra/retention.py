@@ -14,6 +14,7 @@ from prefect_tpu.infra import layout, seals
 from prefect_tpu.infra.errors import UsageError
 from prefect_tpu.infra.plan import RestorePoint
 from prefect_tpu.infra.storage import Storage
+from prefect_tpu.infra.value_words import in_words
 
 KEPT = 3  # newest checkpoints that stay where nobody says how many
 MODES = ("min", "max")
@@ -32,8 +33,8 @@ class Best:
         is_named = isinstance(self.metric, str) and self.metric
         if not is_named or self.mode not in MODES or not _is_count(self.count):
             raise UsageError(
-                f"best=({self.metric!r}, {self.mode!r}, {self.count!r}): give the name of a metric, 'min' or 'max', and"
-                " how many checkpoints to keep, 1 at least."
+                f"best=({self.metric!r}, {self.mode!r}, {in_words(self.count)}): give the name of a metric, 'min' or"
+                " 'max', and how many checkpoints to keep, 1 at least."
             )
 
     def order(self, value: float) -> float:
@@ -50,7 +51,7 @@ class Rule:
 
     def __post_init__(self) -> None:
         if not _is_count(self.newest):
-            raise UsageError(f"keep={self.newest!r}: give how many of the newest checkpoints stay, 1 at least.")
+            raise UsageError(f"keep={in_words(self.newest)}: give how many of the newest checkpoints stay, 1 at least.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

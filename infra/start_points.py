@@ -55,14 +55,29 @@ def spelled(place: str, output: str) -> str:
     return str(StartPoint(folder=open_storage(start.folder).url, point=start.point))
 
 
-def check(place: str) -> None:
-    """Raise `UsageError` where no job, or no whole checkpoint, lies at a place."""
+def check(place: str, output: str) -> None:
+    """Raise `UsageError` where no job, or no whole checkpoint, lies at a place. output: where its job is looked for."""
     start = parse(place)
     storage = open_storage(start.folder)
+    if storage.changed(layout.JOB) is None:
+        raise UsageError(f"start_from {place!r} is no job. {_advice(start.folder, output)}")
     if start.point is not None and not seals.is_whole(checkpoints_of(storage), start.point):
         raise UsageError(f"start_from {place!r} is no whole checkpoint: name another one, or the job for its newest.")
-    if storage.changed(layout.JOB) is None:
-        raise UsageError(f"start_from {place!r} is no job: give the folder of one, `output` in all that is printed.")
+
+
+def _advice(folder: str, output: str) -> str:
+    """Whoever gave a job's bare name meant the one of that name in this output, and got a folder of this machine."""
+    name, jobs = folder.rpartition("/")[2], open_storage(output)
+    if layout.JOB_NAME.fullmatch(name) and jobs.changed(f"{name}/{layout.JOB}") is not None:
+        return (
+            f"The job {name!r} lies at {jobs.where(name)}: give that, or a checkpoint of it, of which `prefect-tpu"
+            f" checkpoints {name}` lists the places."
+        )
+    return (
+        f"Give a job's folder, such as {jobs.where('NAME')}, or a checkpoint of it, {jobs.where('NAME')}"
+        f"/{layout.CHECKPOINTS}/ATTEMPT/STEP: `prefect-tpu list` names the jobs, and `prefect-tpu checkpoints NAME`"
+        " lists the places of one."
+    )
 
 
 def is_usable(place: str, *, reads: bool = True) -> bool:

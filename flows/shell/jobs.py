@@ -67,7 +67,17 @@ def logs(
     print_lines(name, output, wanted, as_json=as_json)
 
 
-def checkpoints(name: Name, output: Output = None, as_json: AsJson = False) -> None:
+def checkpoints(
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="Name of the job; with a / in it, the folder that a program which ran in no job saved in.",
+            autocompletion=completion.job_names,
+        ),
+    ],
+    output: Output = None,
+    as_json: AsJson = False,
+) -> None:
     """List a job's whole checkpoints, the newest first: metrics, and the place that --start-from takes."""
     from prefect_tpu.flows.shell.checkpoint_table import show
 

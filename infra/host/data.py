@@ -10,7 +10,7 @@ from pathlib import Path
 
 from prefect_tpu.infra import layout
 from prefect_tpu.infra.content import content_hash, manifest_name, read_manifest
-from prefect_tpu.infra.disk import disk_refusal
+from prefect_tpu.infra.disk import disk_refusal, replacing
 from prefect_tpu.infra.errors import PlatformError
 from prefect_tpu.infra.storage import AT_ONCE, Storage
 
@@ -46,7 +46,8 @@ def download_data(storage: Storage, sha256: str, folder: Path) -> None:
             _fetch(storage, sha256, Path(temporary) / "new", is_folder=manifest.is_folder)
             shutil.rmtree(folder, ignore_errors=True)  # without its manifest: cut short by the end of an earlier start
             (Path(temporary) / "new").rename(folder)
-        beside.write_bytes(raw)
+        with replacing(beside) as file:  # half of it would count as all of the data
+            file.write(raw)
     except OSError as exc:
         raise disk_refusal("write", folder, exc) from exc
 

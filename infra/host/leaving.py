@@ -30,7 +30,7 @@ def leave(code: int, patience: float = PATIENCE) -> None:
 
 def leave_as_fork(error: BaseException | None) -> None:
     """With the code that a script's child would have, and without the exit handlers, which are its parent's to run."""
-    code = error.code if isinstance(error, SystemExit) else error and 1
+    code = error.code if isinstance(error, SystemExit) else int(error is not None)
     with contextlib.suppress(Exception):  # the program may have closed it
         if error is not None and not isinstance(error, SystemExit):
             traceback.print_exception(error)

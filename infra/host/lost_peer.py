@@ -57,7 +57,8 @@ def chain(error: BaseException) -> Iterator[BaseException]:
     while current is not None and id(current) not in seen:
         seen.add(id(current))
         yield current
-        current = current.__cause__ or current.__context__
+        # An exception may count as false: one with a length, such as a list of errors that is empty.
+        current = current.__context__ if current.__cause__ is None else current.__cause__
 
 
 def message(error: BaseException) -> str:

@@ -174,4 +174,4 @@ class StallWatch:
         try:
             self._storage.put(name, data)
         except PlatformError as exc:  # a full disk must not end the program; it is written again soon
-            sys.stderr.write(f"{exc}\n")
+            sys.stderr.write(f"prefect-tpu: {exc}\n")

@@ -65,7 +65,7 @@ def newest_whole(storage: Storage, *, below: int) -> RestorePoint | None:
 class Told:
     """A whole checkpoint and what its seal says of it.
 
-    place: its path or URL, as `start_from` takes it.
+    place: its path or URL; of a job's, as `start_from` takes it.
     bytes: of all its files.
     said: the rest of the seal: `side`, `metrics`, `mesh`, `devices`, `hosts`, `versions`, as far as they were said.
     """
@@ -84,14 +84,14 @@ class Told:
         return {**self.said, **asdict(self.point), "place": self.place, "bytes": self.bytes}
 
 
-def told(storage: Storage) -> list[Told]:
-    """The checkpoints of a job that are whole by a look, newest first."""
-    root, found = storage.inside(layout.CHECKPOINTS), []
+def told(root: Storage) -> list[Told]:
+    """Those below `root`, of a job or of a program outside one, that are whole by a look, newest first."""
+    found = []
     for point in seals.newest_first(root):
         if (sealed := seals.said(root, point)) is not None:
             said = {name: sealed[name] for name in _SAID if name in sealed}
             size = sum(sealed["files"].values())
-            found.append(Told(point=point, place=storage.where(_folder(point)), bytes=size, said=said))
+            found.append(Told(point=point, place=root.where(seals.step_folder(point)), bytes=size, said=said))
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -52,8 +53,12 @@ def is_leader() -> bool:
 
 
 def from_leader(values: Sequence[int]) -> tuple[int, ...]:
-    """The leader's numbers, on every host."""
-    return tuple(values) if peers() == 1 else _peers.from_leader(values)
+    """The leader's numbers, on every host: whole ones of 64 bits.
+
+    Raises `TypeError` for what is none, rather than to send what is left of it.
+    """
+    whole = tuple(map(operator.index, values))
+    return whole if peers() == 1 else _peers.from_leader(whole)
 
 
 def from_all(text: str) -> list[str]:

@@ -66,13 +66,13 @@ class Batches:
 
     @property
     def epoch(self) -> int:
-        return self._epoch + (not self._has_more())
+        return self._epoch + (not self._has_more)
 
     def __iter__(self) -> Batches:
         return self
 
     def __next__(self) -> Any:
-        epoch, done = (self._epoch, self._done) if self._has_more() else (self._epoch + 1, 0)
+        epoch, done = (self._epoch, self._done) if self._has_more else (self._epoch + 1, 0)
         if self._epochs is not None and epoch >= self._epochs:
             raise StopIteration
         self._check_rows()
@@ -115,6 +115,7 @@ class Batches:
                 " is, and make new batches of what changes."
             )
 
+    @property
     def _has_more(self) -> bool:
         """Whether there is one more batch in this epoch."""
         left = self.rows - self._done

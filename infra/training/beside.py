@@ -52,11 +52,17 @@ def on_jax(state: Any) -> dict[str, Any]:
 
 
 def facts(
-    on: Mapping[str, Any], *, side: Any, rule: Rule | None, metrics: Mapping[str, float], is_partly: bool
+    on: Mapping[str, Any],
+    *,
+    side: Mapping[str, Any],
+    rule: Rule | None,
+    metrics: Mapping[str, float],
+    is_partly: bool,
 ) -> dict[str, Any]:
     """All that a seal says of a state besides its files.
 
     on: the devices and the mesh that hold it, and the versions of what writes it.
+    side: as `said` has it.
     is_partly: whether the run that saves it restored a part only.
     """
     versions = {
@@ -69,14 +75,14 @@ def facts(
         **on,
         "hosts": agreement.peers(),
         "versions": versions,
-        **said(side),
+        **side,
         **retention.facts(rule, metrics),
         **({PARTLY: True} if is_partly else {}),
     }
 
 
-def said(side: Any) -> dict[str, Any]:
-    """What the program says, as a seal says it: a copy, for it may change.
+def said(call: str, side: Any) -> dict[str, Any]:
+    """What the program says, as a seal says it: a copy, for it may change. call: what the program wrote.
 
     Raises `UsageError` for what is no JSON, or too much.
     """
@@ -85,12 +91,10 @@ def said(side: Any) -> dict[str, Any]:
     try:
         raw = json.dumps(side, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as exc:
-        raise UsageError(
-            f"checkpoints(side=…) is no JSON: {exc}. Give numbers, text, lists and dicts of them."
-        ) from exc
+        raise UsageError(f"{call}(side=…) is no JSON: {exc}. Give numbers, text, lists and dicts of them.") from exc
     if len(raw) > MOST_SIDE_BYTES:
         raise UsageError(
-            f"checkpoints(side=…) is {len(raw)} bytes of JSON, {MOST_SIDE_BYTES} at most: write what is larger into a"
+            f"{call}(side=…) is {len(raw)} bytes of JSON, {MOST_SIDE_BYTES} at most: write what is larger into a"
             " file in prefect_tpu.info().output, or keep it in the state."
         )
     return {SIDE: json.loads(raw)}

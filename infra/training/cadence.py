@@ -34,21 +34,21 @@ def _agree_on(own: bool) -> bool:
     return bool(agreement.from_leader((own,))[0])
 
 
-def check_asked(every: Any, steps: Any) -> None:
-    """Raise `UsageError` for what is no time, or no number of steps."""
+def check_asked(call: str, every: Any, steps: Any) -> None:
+    """Raise `UsageError` for what is no time, or no number of steps. call: what the program wrote."""
     if every is not None and (isinstance(every, bool) or not isinstance(every, Real) or not float(every) > 0):
-        raise UsageError(f"checkpoints(every={every!r}): give a number of seconds above 0.")
+        raise UsageError(f"{call}(every={in_words(every)}): give a number of seconds above 0.")
     if steps is not None and (isinstance(steps, bool) or not isinstance(steps, int) or steps < 1):
-        raise UsageError(f"checkpoints(steps={in_words(steps)}): give a whole number of steps, 1 at least.")
+        raise UsageError(f"{call}(steps={in_words(steps)}): give a whole number of steps, 1 at least.")
 
 
-def rule(best: tuple[str, str, int] | None, keep: int | None) -> Rule | None:
-    """Which checkpoints are to stay; None where the program does not say."""
+def rule(call: str, best: tuple[str, str, int] | None, keep: int | None) -> Rule | None:
+    """Which checkpoints are to stay; None where the program does not say. call: what it wrote."""
     if best is None and keep is None:
         return None
     if best is not None and (not isinstance(best, tuple | list) or len(best) != 3):
         raise UsageError(
-            f"checkpoints(best={in_words(best)}): give (metric, 'min' or 'max', how many), as ('loss', 'min', 3)."
+            f"{call}(best={in_words(best)}): give (metric, 'min' or 'max', how many), as ('loss', 'min', 3)."
         )
     wanted = Best(metric=best[0], mode=best[1], count=best[2]) if best is not None else None
     return Rule(best=wanted) if keep is None else Rule(newest=keep, best=wanted)

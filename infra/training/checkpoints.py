@@ -53,7 +53,7 @@ def checkpoints(
             where neither is given; where one is, the directory is for one run at a time.
         data: an iterator with `get_state()` and `set_state()`, whose position is saved and restored too.
         directory: where checkpoints lie outside a job, a folder or a URL of one in a bucket; `checkpoints` by default.
-            Inside one, the job decides.
+            Inside one, the job decides. What cannot be written can be restored from.
         side: JSON that is saved beside the state, such as the program's configuration, as it is when a save begins.
     """
     return Checkpoints(every=every, steps=steps, best=best, keep=keep, data=data, directory=directory, side=side)
@@ -72,6 +72,8 @@ class Checkpoints:
         saved.
     """
 
+    call = "checkpoints"  # what the program wrote, for what it is refused
+
     def __init__(
         self,
         *,
@@ -83,10 +85,10 @@ class Checkpoints:
         directory: Path | str | None,
         side: Any,
     ) -> None:
-        cadence.check_asked(every, steps)
+        cadence.check_asked(self.call, every, steps)
         self._every, self._steps, self._data, self._side = every, steps, data, side
-        self._rule = cadence.rule(best, keep)
-        beside.said(side)
+        self._rule = cadence.rule(self.call, best, keep)
+        beside.said(self.call, side)
         self._directory = places.absolute(os.fspath(directory or DIRECTORY))
         self._last: Unsaved | None = None  # the newest state that is not saved
         self._seen: int | None = None
@@ -123,8 +125,9 @@ class Checkpoints:
 
     def _open(self) -> None:
         here = context()
-        self._place = places.in_job(here) if here is not None else places.outside(self._directory)
-        self._prunes = here is None and self._rule is not None  # in a job, the launcher does
+        self._place = places.in_job(here, self.call) if here is not None else places.outside(self._directory)
+        # In a job the launcher does.
+        self._prunes = here is None and self._rule is not None and self._place.attempt > 0
         if self._prunes and agreement.is_leader():
             self._prune()  # what an earlier run was killed at
         self._store = self._new_store(self._place.root, self._place.attempt)
@@ -236,6 +239,7 @@ class Checkpoints:
             raise UsageError(f"{call} was called outside of its block: call it inside of `with …:`.")
 
     def _checked(self, step: int) -> int:
+        self._place.check_writable()  # at the first step, rather than at the first that is due
         step = whole(step, "save()")
         if step < (self._seen or 0):
             after = "" if self._seen is None else f" after step {self._seen}"
@@ -254,8 +258,9 @@ class Checkpoints:
             )
         positions = None if self._data is None else data_position.positions(self._data)
         metrics = beside.numbers(given)
+        side = beside.said(self.call, self._side)
         facts = beside.facts(
-            self._saved_on(state), side=self._side, rule=self._rule, metrics=metrics, is_partly=self._is_partly
+            self._saved_on(state), side=side, rule=self._rule, metrics=metrics, is_partly=self._is_partly
         )
         self._store.begin(step, state, positions, facts)
         self._cadence.saved(metrics)

@@ -74,10 +74,10 @@ def set_position(data: DataIterator, stored: list[Any], host: int, hosts: int) -
     except (ValueError, KeyError, TypeError) as exc:
         if len(stored) == hosts:
             raise
-        why = str(exc).partition("\n")[0].rstrip(".")
+        why, were = str(exc).partition("\n")[0].rstrip("."), f"{len(stored)} host{'s' * (len(stored) > 1)}"
         raise UsageError(
-            f"The position of {type(data).__name__} was saved by {len(stored)} hosts, and it does not take the leader's"
-            f" on these {hosts}: {why}. Give checkpoints() data whose order is the same on any number of hosts, such as"
+            f"The position in data=… was saved by {were}, and what is given now does not take the leader's on"
+            f" {hosts}: {why}. Give data whose order is the same on any number of hosts, such as"
             " prefect_tpu.batches, or go on with as many hosts as before."
         ) from exc
 

@@ -15,8 +15,9 @@ def from_leader(values: Sequence[int]) -> tuple[int, ...]:
     import numpy as np
     from jax.experimental import multihost_utils
 
-    agreed = multihost_utils.broadcast_one_to_all(np.asarray(values, np.int32))
-    return tuple(int(value) for value in agreed)
+    halves = np.asarray(values, np.int64).view(np.int32)  # unless a program asks for more, JAX has 32 bits
+    agreed = np.asarray(multihost_utils.broadcast_one_to_all(halves), np.int32)
+    return tuple(agreed.view(np.int64).tolist())
 
 
 def from_all(text: str) -> list[str]:

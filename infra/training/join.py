@@ -16,6 +16,7 @@ from prefect_tpu.infra.training.bare import Peers
 from prefect_tpu.infra.training.board import hear, open_board
 from prefect_tpu.infra.training.context import Context, context
 from prefect_tpu.infra.training.progress import progress
+from prefect_tpu.infra.training.report import expect_reports
 
 # After this long without a sign of life JAX gives a host up and ends the others.
 # JAX's 100 s are long for a slice that costs money; a starved machine still makes 60 s.
@@ -31,6 +32,7 @@ _BARE_ADVICE = meeting.Advice(
 _TOO_LATE = "must be called before"  # where JAX finds the others itself, that is its only word for it
 
 _joined: Context | Peers | None = None
+_joined_by: int | None = None  # the process that did: a fork of it has its memory, and none of its threads
 _joining = threading.Lock()  # a notebook or a server may call from several threads
 
 
@@ -50,10 +52,10 @@ def join(framework: str = "jax") -> None:
 
     Raises:
         CouldNotJoin: the hosts did not find each other in time.
-        HostsDiffer: hosts of a job run other code or versions than each other.
+        HostsDiffer: hosts run other code or versions than each other; over JAX.
         WrongSlice: other devices or hosts were found than the plan promised, or hosts with different devices.
-        UsageError: JAX was used before, variables of another launcher are missing or contradict each other, or no host
-            can meet over such a framework.
+        UsageError: JAX was used before, variables of another launcher are missing or contradict each other, no host can
+            meet over such a framework, or this is a fork of a process that has joined.
     """
     here = context()
     if here is not None and here.is_flow:
@@ -62,10 +64,29 @@ def join(framework: str = "jax") -> None:
             " call it in a function that prefect_tpu.every_host(function)(...) runs on each of them."
         )
     with _joining:
+        _check_no_fork()
         if framework == "jax":
             _join(here)
         else:
             by_framework.join(framework)
+        _note(framework)
+    expect_reports()
+
+
+def _check_no_fork() -> None:
+    if _joined_by not in (None, os.getpid()):
+        raise UsageError(
+            f"prefect_tpu.join() was called in process {os.getpid()}, which was forked from {_joined_by} after that one"
+            " had joined: it is none of the hosts, and what it inherits of JAX or PyTorch hangs. Start processes with"
+            " multiprocessing's 'spawn', or before join()."
+        )
+
+
+def _note(framework: str) -> None:
+    """Alone outside a job there was nothing to join over JAX, and a fork may have others to meet."""
+    global _joined_by
+    if framework != "jax" or _joined is not None:
+        _joined_by = os.getpid()
 
 
 def _join(here: Context | None) -> None:
@@ -90,10 +111,10 @@ def _join_job(plan: HostPlan, host: int) -> None:
 
 
 def _join_bare() -> Peers | None:
-    """The processes that were met; None where this one is alone."""
+    """The processes that were met; None where this one is alone and has nothing to meet."""
     if pathways.PLATFORM in os.environ.get("JAX_PLATFORMS", "").split(","):
         pathways.initialize()
-        return None
+        return Peers(host=0, hosts=1, coordinator=None, said=("JAX_PLATFORMS",))
     peers = bare.peers()
     if peers is None:
         return None
@@ -104,6 +125,7 @@ def _join_bare() -> Peers | None:
     except WrongSlice:
         _let_all_find_it()
         raise
+    alike.check_alike()
     _meet()
     return peers
 

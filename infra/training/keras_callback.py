@@ -18,11 +18,14 @@ from typing import Any
 import keras  # type: ignore[import-untyped]
 
 from prefect_tpu.infra.errors import UsageError
+from prefect_tpu.infra.storage import Storage
 from prefect_tpu.infra.training import agreement, cadence, keras_model
-from prefect_tpu.infra.training.checkpoints import Checkpoints, checkpoints
+from prefect_tpu.infra.training.checkpoints import Checkpoints
 from prefect_tpu.infra.training.data_position import DataIterator
 from prefect_tpu.infra.training.keras_place import Places
+from prefect_tpu.infra.training.reading import Reader
 from prefect_tpu.infra.training.report import reports
+from prefect_tpu.infra.training.store import Keeper, Store
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +39,7 @@ class KerasCheckpoints(keras.callbacks.Callback):  # type: ignore[misc]
         super().__init__()
         keras_model.check(model)
         self._trained, self._options = model, options
-        rule = cadence.rule(options.get("best"), options.get("keep"))
+        rule = cadence.rule(_Block.call, options["best"], options["keep"])
         self._best = rule.best.metric if rule is not None and rule.best is not None else None
         self._measured: Mapping[str, float] = {}  # what the last epoch came to, where a metric decides
         self._places = Places(data)
@@ -61,7 +64,7 @@ class KerasCheckpoints(keras.callbacks.Callback):  # type: ignore[misc]
 
     def _open(self) -> None:
         with ExitStack() as stack:
-            self._block: Checkpoints = stack.enter_context(checkpoints(data=self._places, **self._options))
+            self._block: Checkpoints = stack.enter_context(_Block(data=self._places, **self._options))
             self.step = keras_model.restore(self._trained, self._block)
             self._shapes = keras_model.shapes(self._trained)
             self._stack = stack.pop_all()
@@ -173,6 +176,20 @@ class KerasCheckpoints(keras.callbacks.Callback):  # type: ignore[misc]
     def _step_aside(self) -> None:
         if self._trained.train_function == self._do_step:  # the program may have compiled it anew
             self._trained.train_function = self._train_step
+
+
+class _Block(Checkpoints):
+    """In the words of whoever trains by `fit`."""
+
+    call = "keras_checkpoints"
+
+    def _new_store(self, root: Storage, attempt: int) -> Keeper:
+        reader = Reader(
+            call=self.call,
+            given="the model given to keras_checkpoints()",
+            advice="Give a model and an optimizer of the same structure and shapes, or start under another name.",
+        )
+        return Store(root, attempt, self._sealed, reader)
 
 
 def _numbers(logs: Any) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from prefect_tpu.infra.training.data_position import DataIterator
@@ -10,7 +11,17 @@ if TYPE_CHECKING:
     from prefect_tpu.infra.training.keras_callback import KerasCheckpoints
 
 
-def keras_checkpoints(model: Any, *, data: DataIterator | None = None, **options: Any) -> KerasCheckpoints:
+def keras_checkpoints(
+    model: Any,
+    *,
+    data: DataIterator | None = None,
+    every: float | None = None,
+    steps: int | None = None,
+    best: tuple[str, str, int] | None = None,
+    keep: int | None = None,
+    directory: Path | str | None = None,
+    side: Any = None,
+) -> KerasCheckpoints:
     """Checkpoints of a Keras model that `model.fit` trains on JAX: a block, and in it a callback for `fit`.
 
     The block gives the model its saved weights; `fit(…, callbacks=[…])` then goes on with the batch after the saved
@@ -25,8 +36,10 @@ def keras_checkpoints(model: Any, *, data: DataIterator | None = None, **options
         model: a compiled model whose weights are there.
         data: for a `PyDataset` without end, something with `get_state()`, which gives JSON, and `set_state()`: its
             position is put back instead. Give Keras a distribution then: without one it draws a batch ahead.
-        **options: what `checkpoints` takes, such as `every` and `directory`. `best=("val_loss", "min", 3)` goes by what
-            Keras tells of an epoch at its end, after its validation: the last step of each epoch is saved with it.
+        every: seconds between two saves; by default the job's, 10 minutes. `math.inf` for none by time.
+        best: as of `checkpoints`, such as `("val_loss", "min", 3)`, by what Keras tells of an epoch at its end, after
+            its validation: the last step of each epoch is saved with it.
+        steps, keep, directory, side: as of `prefect_tpu.checkpoints`.
 
     Returns:
         The callback; its `step` is the one to go on with.
@@ -38,4 +51,5 @@ def keras_checkpoints(model: Any, *, data: DataIterator | None = None, **options
     """
     from prefect_tpu.infra.training.keras_callback import KerasCheckpoints
 
+    options = {"every": every, "steps": steps, "best": best, "keep": keep, "directory": directory, "side": side}
     return KerasCheckpoints(model, data, options)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from prefect_tpu.infra.training import chances
-from prefect_tpu.infra.training.data_position import DataIterator, go_to, own_position
+from prefect_tpu.infra.training.data_position import DataIterator, check, go_to, own_position
 
 
 @dataclass(slots=True, kw_only=True)
@@ -48,6 +48,8 @@ class Places:
     """
 
     def __init__(self, data: DataIterator | None) -> None:
+        """Raises `UsageError` where the program's own has no position: now, rather than at the first save."""
+        check(data)
         self.data = data
         self.now = Place()
         self.saved: Place | None = None

@@ -159,7 +159,7 @@ def _unstorable(path: Any, what: str) -> UsageError:
 
     return UsageError(
         f"The state cannot be saved: {jax.tree_util.keystr(path) or 'it'} is {what}."
-        " Keep arrays and numbers in it; text goes into checkpoints(side=…)."
+        " Keep arrays and numbers in it; text goes into side=…."
     )
 
 

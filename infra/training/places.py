@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from dataclasses import dataclass
 
 from prefect_tpu.infra import layout, seals, start_points
-from prefect_tpu.infra.errors import UsageError
+from prefect_tpu.infra.errors import RefusedForGood, UsageError
 from prefect_tpu.infra.plan import RestorePoint
 from prefect_tpu.infra.storage import Storage, local_folder, open_on_host, open_storage
 from prefect_tpu.infra.training import agreement
 from prefect_tpu.infra.training.context import Context
 
+logger = logging.getLogger(__name__)
 _opened: set[tuple[str, int]] = set()  # (output, attempt): of the blocks that this process has opened
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """root: of all checkpoints, with a folder for each attempt. attempt: the number of this one's own folder.
+    """For the checkpoints of one attempt, or of a run outside a job.
+
+    root: of all checkpoints, with a folder for each attempt.
+    attempt: the number of this one's own folder; 0 where it has none, because nothing can be written there.
     start: where it goes on from; None where nothing was saved.
     """
 
@@ -25,18 +30,26 @@ class Place:
     attempt: int
     start: RestorePoint | None
 
+    def check_writable(self) -> None:
+        """Raise `UsageError` where nothing can be saved, on all hosts alike."""
+        if self.attempt == 0:
+            raise UsageError(
+                f"Nothing can be saved in {self.root.url}, which cannot be written: restore from it alone, without"
+                " save(), or copy it to a place of your own and give that as directory."
+            )
+
 
 def absolute(directory: str) -> str:
     """Of a folder, now: the program may go to another one before it opens this."""
     return directory if "://" in directory else os.path.abspath(directory)
 
 
-def in_job(here: Context) -> Place:
-    """Of an attempt of a job, or of a region of a flow."""
+def in_job(here: Context, call: str) -> Place:
+    """Of an attempt of a job, or of a region of a flow. call: what the program wrote."""
     plan = here.plan
     if here.is_flow:
         raise UsageError(
-            f"prefect_tpu.checkpoints() was called in the flow itself, which runs on the leader of {plan.hosts} hosts:"
+            f"prefect_tpu.{call}() was called in the flow itself, which runs on the leader of {plan.hosts} hosts:"
             " call it in a function that prefect_tpu.every_host(function)(...) runs on each of them."
         )
     if plan.hosts > 1 and agreement.peers() == 1:
@@ -86,15 +99,22 @@ def _new(root: Storage) -> Place:
     if agreement.is_leader():
         newest = seals.newest_whole(root)
         attempt, step = (newest.attempt, newest.step) if newest is not None else (-1, -1)
-        number = _new_folder(root)
+        number = _new_folder(root, is_needed=newest is None)
     number, attempt, step = agreement.from_leader((number, attempt, step))
     start = None if step < 0 else RestorePoint(attempt=attempt, step=step)
     return Place(root=root, attempt=number, start=start)
 
 
-def _new_folder(root: Storage) -> int:
+def _new_folder(root: Storage, *, is_needed: bool) -> int:
+    """Its number; 0 where none can be made, and somebody who only restores needs none."""
     number = max((int(name) for name in root.children("") if name.isdecimal()), default=0)
-    while True:
-        number += 1
-        if root.put_if_absent(layout.claim(number), b"{}"):  # else another run began at the same moment
-            return number
+    try:
+        while True:
+            number += 1
+            if root.put_if_absent(layout.claim(number), b"{}"):  # else another run began at the same moment
+                return number
+    except RefusedForGood as exc:
+        if is_needed:
+            raise
+        logger.warning("Checkpoints can be restored here, and none saved. %s", exc)
+        return 0

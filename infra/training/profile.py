@@ -65,6 +65,8 @@ class Recorder:
             self._say_none(self._ended_before())
 
     def _ended_before(self) -> str:
+        if self._seen == 0:
+            return "its program reported no step: call prefect_tpu.report(step) after each."
         return (
             f"its program ended with report {self._seen}, and {self._window} records what follows report"
             f" {self._window.skip}: use a smaller skip."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from typing import Any
 
 from prefect_tpu.infra.errors import UsageError
@@ -15,26 +16,42 @@ WHOLE = "value"  # Orbax takes no bare leaf, so every state lies below one key
 logger = logging.getLogger(__name__)
 
 
-def read(where: str, point: RestorePoint, state: Any, only: Only | None, *, with_data: bool) -> Any:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reader:
+    """How messages speak of whoever reads: the call that the program wrote, what it gave to be filled, what to do."""
+
+    call: str = "checkpoints"
+    given: str = "the state given to restore()"
+    advice: str = (
+        "Give a state of the same structure and shapes, name the leaves that are to come from it (only=…), or start"
+        " under another name."
+    )
+
+
+STATE_READER = Reader()
+
+
+def read(where: str, point: RestorePoint, state: Any, only: Only | None, *, with_data: bool, reader: Reader) -> Any:
     """(state, positions in the data) of a checkpoint. On all hosts at once.
 
     Args:
         where: its folder or URL.
         only: which leaves come from it; the others stay as given.
         with_data: whether positions lie in it.
+        reader: for the messages.
 
     Raises:
-        UsageError: a leaf does not fit, or something else than `prefect_tpu.checkpoints` wrote it.
+        UsageError: a leaf does not fit, or something else than the reader's call wrote it.
     """
     import jax
     import orbax.checkpoint as ocp  # type: ignore[import-untyped]
 
-    stored = _stored(where, point)
+    stored = _stored(where, point, reader)
     given = leaves.named(leaves.to_disk(state))
     is_chosen = fitting.chooser(only)
     wanted = {path: leaf for path, leaf in given.items() if is_chosen(path)}
     fitting.check_chosen(list(wanted), list(given), only)
-    _check(point, _looks(leaves.named(stored[WHOLE])), _looks(wanted), all_of_it=only is None)
+    _check(point, _looks(leaves.named(stored[WHOLE])), _looks(wanted), reader, all_of_it=only is None)
 
     def target(path: Any, _: Any) -> Any:
         return wanted.get(leaves.path_of(path)[1:], ocp.PLACEHOLDER)  # below `WHOLE`
@@ -45,13 +62,13 @@ def read(where: str, point: RestorePoint, state: Any, only: Only | None, *, with
     if with_data:
         items[DATA] = ocp.args.JsonRestore()
     # One of its own: a checkpointer goes on to write a part in the way in which it has read it.
-    with ocp.Checkpointer(ocp.CompositeCheckpointHandler()) as reader:
-        found = reader.restore(where, args=ocp.args.Composite(**items))
+    with ocp.Checkpointer(ocp.CompositeCheckpointHandler()) as checkpointer:
+        found = checkpointer.restore(where, args=ocp.args.Composite(**items))
     values = {path: leaf for path, leaf in leaves.named(found[STATE][WHOLE]).items() if path in wanted}
     return leaves.from_disk(state, values), found[DATA]["hosts"] if with_data else None
 
 
-def _stored(where: str, point: RestorePoint) -> Any:
+def _stored(where: str, point: RestorePoint, reader: Reader) -> Any:
     """The tree that was stored, with a description in place of each leaf."""
     import orbax.checkpoint as ocp
     from etils import epath  # type: ignore[import-untyped]
@@ -62,24 +79,26 @@ def _stored(where: str, point: RestorePoint) -> Any:
     except FileNotFoundError as exc:
         raise UsageError(
             f"The checkpoint of step {point.step} (attempt {point.attempt}) was not written by"
-            f" prefect_tpu.checkpoints(): {where} has no {STATE} of Orbax. Read it with what wrote it, or start under"
+            f" prefect_tpu.{reader.call}(): {where} has no {STATE} of Orbax. Read it with what wrote it, or start under"
             " another name."
         ) from exc
 
 
-def _check(point: RestorePoint, found: dict[Path, Leaf], wanted: dict[Path, Leaf], *, all_of_it: bool) -> None:
+def _check(
+    point: RestorePoint, found: dict[Path, Leaf], wanted: dict[Path, Leaf], reader: Reader, *, all_of_it: bool
+) -> None:
     misfits = fitting.misfits(found, wanted, all_of_it=all_of_it)
     if misfits:
         raise UsageError(
-            f"The checkpoint of step {point.step} (attempt {point.attempt}) does not fit the state given to restore():"
-            f" {fitting.shortened(misfits)}. Give a state of the same structure and shapes, name the leaves that are to"
-            " come from it (only=…), or start under another name."
+            f"The checkpoint of step {point.step} (attempt {point.attempt}) does not fit {reader.given}:"
+            f" {fitting.shortened(misfits)}. {reader.advice}"
         )
     losses = fitting.losses(found, wanted)
     if losses:
         logger.warning(
-            "Values of the checkpoint of step %s are rounded to the types of the state given to restore(): %s.",
+            "Values of the checkpoint of step %s are rounded to the types of %s: %s.",
             point.step,
+            reader.given,
             fitting.shortened(losses),
         )
 

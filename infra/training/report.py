@@ -13,6 +13,7 @@ import operator
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, NamedTuple
 
 from prefect_tpu.infra.contract import Event
@@ -49,6 +50,10 @@ class Reports:
         self._shown: Report | None = None
         self._pace = Pace()
         self._began = self._written_at = self._event_at = self._added_at = self._paced_at = clock()
+
+    @property
+    def has_any(self) -> bool:
+        return bool(self._recent)
 
     def add(self, step: int, metrics: Mapping[str, Any]) -> None:
         step = whole(step, "report()")
@@ -169,6 +174,17 @@ def reports() -> Reports:
         _reports = Reports(progress(), rehearsal, recorder=recorder(progress().event))
         atexit.register(_reports.end)
     return _reports
+
+
+@cache  # once: a program may join again
+def expect_reports() -> None:
+    """Where a profile is asked for, and the program ends without a report, its log says that there is none, and why.
+
+    Raises `UsageError` for a window that is none.
+    """
+    wanted = recorder(progress().event)
+    if wanted is not None:
+        atexit.register(lambda: None if _reports is not None and _reports.has_any else wanted.end(0))
 
 
 def report(step: int, **metrics: Any) -> None:

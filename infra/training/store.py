@@ -23,6 +23,7 @@ from prefect_tpu.infra.training import agreement, cloud, leaves, reading
 from prefect_tpu.infra.training.background import Background
 from prefect_tpu.infra.training.cloud import Refused
 from prefect_tpu.infra.training.fitting import Only
+from prefect_tpu.infra.training.reading import STATE_READER, Reader
 
 _OS_ERROR = re.compile(r"\[os_error_code='(\d+)'\]")  # TensorStore says so in the text of a ValueError, nowhere else
 
@@ -52,14 +53,16 @@ class Keeper(Protocol):
 class Store(Background):
     """The checkpoints of one attempt, and reading those of earlier ones."""
 
-    def __init__(self, root: Storage, attempt: int, on_sealed: Callable[[int], None]) -> None:
+    def __init__(
+        self, root: Storage, attempt: int, on_sealed: Callable[[int], None], reader: Reader = STATE_READER
+    ) -> None:
         """on_sealed: called on the leader, in a thread, with the step of each checkpoint that is whole."""
         self._is_cloud = local_folder(root) is None
         if self._is_cloud:
             cloud.prepare()
         import orbax.checkpoint as ocp  # type: ignore[import-untyped]
 
-        self._root, self._attempt, self._on_sealed = root, attempt, on_sealed
+        self._root, self._attempt, self._on_sealed, self._reader = root, attempt, on_sealed, reader
         self._args = ocp.args
         self._orbax = ocp.AsyncCheckpointer(ocp.CompositeCheckpointHandler())
         self._is_alike = False
@@ -93,7 +96,9 @@ class Store(Background):
         where = root.where(seals.step_folder(point))
         with_data = bool(root.list(f"{seals.step_folder(point)}/{reading.DATA}"))
         with self._told_of_reading(point, where):
-            found: tuple[Any, list[Any] | None] = reading.read(where, point, state, only, with_data=with_data)
+            found: tuple[Any, list[Any] | None] = reading.read(
+                where, point, state, only, with_data=with_data, reader=self._reader
+            )
         return found
 
     def _where(self, point: RestorePoint) -> str:
@@ -135,8 +140,8 @@ class Store(Background):
                 ) from exc
             if isinstance(exc, ValueError):
                 raise UsageError(
-                    f"The checkpoint of step {point.step} (attempt {point.attempt}) does not fit the state given to"
-                    f" restore(): {exc}. Give a state of the same structure and shapes, or start under another name."
+                    f"The checkpoint of step {point.step} (attempt {point.attempt}) does not fit {self._reader.given}:"
+                    f" {str(exc).rstrip('.')}. {self._reader.advice}"
                 ) from exc
             raise
 

@@ -119,5 +119,7 @@ class TorchCheckpoints:
 class _Saved(OverTorch):
     """By PyTorch's distributed checkpoint."""
 
+    call = "torch_checkpoints"
+
     def _new_store(self, root: Storage, attempt: int) -> Keeper:
         return TorchStore(root, attempt, self._sealed)

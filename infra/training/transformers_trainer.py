@@ -110,6 +110,7 @@ class _OfTrainer(OverTorch):
         that comes to.
     """
 
+    call = "transformers_trainer"
     waits_for_epochs = False
     _must_leave = False
     _metrics: Mapping[str, float] = {}  # of the evaluation of the step at hand
@@ -120,6 +121,11 @@ class _OfTrainer(OverTorch):
 
     def wants(self, step: int) -> bool:
         """Whether to save after this step, on all hosts: it is time, or a host must leave."""
+        if self._seen is not None and step < self._seen:
+            raise UsageError(
+                f"The Trainer came to step {step} after step {self._seen}: a block of transformers_trainer() is for one"
+                " train(). Make the next one a job of its own, with start_from."
+            )
         step = self._checked(step)
         self._metrics = {}
         is_due = self._cadence.is_due(step - 1, {})  # it counts steps from 0

@@ -107,6 +107,13 @@ def test_a_trainer_that_never_evaluates_has_no_best(slice_: ForkedSlice) -> None
     assert outcome["error"] == "UsageError" and "give its TrainingArguments an eval_strategy" in outcome["message"]
 
 
+def test_a_block_is_for_one_training(slice_: ForkedSlice) -> None:
+    """Its steps begin anew, and nobody who calls train() has called a save() that could be told so."""
+    (outcome,) = slice_.start_outside("trained_again").outcomes()
+    assert outcome["error"] == "UsageError" and "The Trainer came to step 1 after step 3: " in outcome["message"]
+    assert "save()" not in outcome["message"]
+
+
 def test_outside_a_job_torch_s_own_words_count(slice_: ForkedSlice) -> None:
     (alone,) = slice_.start_outside("as_launched").values()
     assert (alone["rank"], alone["sum"], alone["backend"]) == (0, 1, "gloo")

@@ -153,6 +153,13 @@ def evaluated(steps: int, every: float, **more: Any) -> dict[str, float]:
     return {str(each["step"]): each["eval_loss"] for each in trainer.state.log_history[:-1] if "eval_loss" in each}
 
 
+def trained_again() -> None:
+    trainer = new_trainer(3)
+    with tpu.transformers_trainer(trainer) as checkpoint:
+        trainer.train(resume_from_checkpoint=checkpoint)
+        trainer.train()
+
+
 def never_evaluated() -> None:
     tpu.transformers_trainer(new_trainer(1), best=("eval_loss", "min", 1))
 

@@ -47,7 +47,7 @@ def test_the_newest_checkpoint_of_a_job(job: LocalStorage) -> None:
 def test_what_is_there_may_be_started_from(job: LocalStorage) -> None:
     save(job, 1, 10)
     for place in (job.url, f"{job.url}/checkpoints/1/10"):
-        start_points.check(place)
+        start_points.check(place, str(job.root.parent))
 
 
 @pytest.mark.parametrize(
@@ -57,14 +57,35 @@ def test_what_is_there_may_be_started_from(job: LocalStorage) -> None:
 def test_what_is_not_there(job: LocalStorage, ending: str, words: str) -> None:
     save(job, 1, 10)
     with pytest.raises(UsageError, match=words):
-        start_points.check(f"{job.url}{ending}")
+        start_points.check(f"{job.url}{ending}", str(job.root.parent))
+
+
+def test_a_bare_name_is_told_where_its_job_lies(
+    job: LocalStorage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is taken for a folder, which may be one word too. Where no job is called so, it is told what a place is."""
+    monkeypatch.chdir(tmp_path)
+    output = str(job.root.parent)
+    for place in ("digits", "digits/checkpoints/1/10"):
+        with pytest.raises(UsageError) as meant:
+            start_points.check(start_points.spelled(place, output), output)
+        assert str(meant.value) == (
+            f"start_from '{tmp_path}/{place}' is no job. The job 'digits' lies at {job.url}: give that, or a checkpoint"
+            " of it, of which `prefect-tpu checkpoints digits` lists the places."
+        )
+    with pytest.raises(UsageError) as unknown:
+        start_points.check(start_points.spelled("letters", output), output)
+    assert (
+        f"Give a job's folder, such as {output}/NAME, or a checkpoint of it, {output}/NAME/checkpoints/ATTEMPT/STEP"
+        in (str(unknown.value))
+    )
 
 
 def test_a_checkpoint_that_lost_a_file_is_refused(job: LocalStorage) -> None:
     point = save(job, 1, 10)
     start_points.checkpoints_of(job).delete(f"{seals.step_folder(point)}/state")
     with pytest.raises(UsageError, match="no whole checkpoint"):
-        start_points.check(f"{job.url}/checkpoints/1/10")
+        start_points.check(f"{job.url}/checkpoints/1/10", str(job.root.parent))
 
 
 @pytest.mark.parametrize("ending", ["", "/checkpoints/1/10"])

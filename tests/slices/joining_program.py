@@ -7,10 +7,14 @@ import json
 import os
 import socket
 import sys
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import prefect_tpu as tpu
+from prefect_tpu.infra.training import agreement
+
+NUMBERS = (0, -1, 2**31, 3 * 10**9, -(2**40), 2**62)
 
 
 def joined():
@@ -29,7 +33,36 @@ def joined():
         "before": [before.host, before.hosts, before.inside_job],
         "jax": [jax.process_index(), jax.process_count(), jax.device_count()],
         "sum": total(tpu.mesh()),
+        "from the leader": agreement.from_leader([number + jax.process_index() for number in NUMBERS]),
     }
+
+
+def forked():
+    """What join() says in a child of a process that has joined; what it is there to say where it has not."""
+    said = [in_a_fork(tpu.join)]
+    tpu.join()
+    return [*said, in_a_fork(tpu.join)]
+
+
+def in_a_fork(call):
+    """The child writes a line: what was raised, or that nothing was."""
+    read, write = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Python's and JAX's own, of threads that the child has not
+        child = os.fork()
+    if child == 0:
+        try:
+            call()
+            said = "nothing"
+        except BaseException as exc:
+            said = f"{type(exc).__name__}: {exc}"
+        os.write(write, said.encode())
+        os._exit(0)
+    os.close(write)
+    with open(read) as pipe:
+        text = pipe.read()
+    os.waitpid(child, 0)
+    return text
 
 
 def total(mesh):

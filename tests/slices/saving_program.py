@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import json
 import math
+import os
 import shutil
 import sys
 from collections import namedtuple
@@ -154,6 +157,42 @@ def parts(directory):
         except tpu.UsageError as exc:
             refused[name] = str(exc)
     return {"found": found, "refused": refused}
+
+
+def only_read(directory):
+    """What lies where nothing can be written is restored, and no more; where nothing lies, that is said at once."""
+    for name in ("whole", "empty"):
+        Path(directory, name).mkdir(parents=True)
+    with tpu.checkpoints(directory=f"{directory}/whole") as checkpoints:
+        checkpoints.save(5, state(1.0))
+    with closed(directory):
+        with tpu.checkpoints(directory=f"{directory}/whole", keep=1) as checkpoints:
+            restored, start = checkpoints.restore(state(0.0))
+        said = {}
+        for name in ("whole", "empty"):
+            try:
+                with tpu.checkpoints(every=math.inf, directory=f"{directory}/{name}") as checkpoints:
+                    checkpoints.save(6, state(1.0))
+            except (tpu.UsageError, tpu.PlatformError) as exc:
+                said[name] = f"{type(exc).__name__}: {exc}"
+    there = sorted(str(path.relative_to(directory)) for path in Path(directory).glob("*/*"))
+    return {"start": start, "values": values(restored), "said": said, "there": there}
+
+
+@contextlib.contextmanager
+def closed(directory):
+    """Nobody may write there: no right of root's either, which this process gives up."""
+    folders = [folder for folder, _, _ in os.walk(directory)]
+    for folder in folders:
+        os.chmod(folder, 0o555)
+    if os.geteuid() == 0:
+        version_3, none = (ctypes.c_uint32 * 2)(0x20080522, 0), (ctypes.c_uint32 * 6)()  # capset(2)
+        assert ctypes.CDLL(None).capset(version_3, none) == 0
+    try:
+        yield
+    finally:
+        for folder in folders:
+            os.chmod(folder, 0o755)
 
 
 def in_two_blocks():

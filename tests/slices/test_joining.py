@@ -28,7 +28,10 @@ def slice_(tmp_path: Path) -> Iterator[Slice]:
 def test_processes_of_torchrun_meet_beside_its_own_port(slice_: Slice) -> None:
     said = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
     hosts = slice_.start_peers([{**said, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(2)], "joined")
-    assert hosts.values() == [{"before": [rank, 2, False], "jax": [rank, 2, 2], "sum": 2.0} for rank in range(2)]
+    found = hosts.values()
+    numbers = [one.pop("from the leader") for one in found]
+    assert found == [{"before": [rank, 2, False], "jax": [rank, 2, 2], "sum": 2.0} for rank in range(2)]
+    assert numbers == [[0, -1, 2**31, 3 * 10**9, -(2**40), 2**62]] * 2, "a step may count samples"
     assert "prefect-tpu: host 1 of 2 has 1 of 2 devices (cpu): " in hosts.log(1)
 
 
@@ -46,6 +49,24 @@ def test_hosts_with_unequal_devices_are_refused_on_each(slice_: Slice) -> None:
     for outcome in slice_.start_peers(environments, "joined").outcomes():
         assert outcome["error"] == "WrongSlice"
         assert "different numbers of devices: 1 on host 0, 2 on host 1" in outcome["message"]
+
+
+def test_processes_that_run_other_code_are_refused_on_each(slice_: Slice) -> None:
+    """As in a job: they would wait for each other in collectives for ever."""
+    slice_.programs[1] = other = slice_.folder / PROGRAM.name
+    other.write_text(f"{PROGRAM.read_text()}# on one machine only\n")
+    said = {"JAX_COORDINATOR_ADDRESS": f"127.0.0.1:{free_port()}", "JAX_NUM_PROCESSES": "2"}
+    for outcome in slice_.start_peers([{**said, "JAX_PROCESS_ID": str(n)} for n in range(2)], "joined").outcomes():
+        assert outcome["error"] == "HostsDiffer"
+        assert f"the code of {PROGRAM.name} is " in outcome["message"] and " on host 1, else " in outcome["message"]
+
+
+def test_a_fork_of_a_process_that_has_joined_is_told_that_it_is_no_host(slice_: Slice) -> None:
+    """Silence would have it compute with what it inherits of JAX, which hangs. One forked before is a host itself."""
+    ((before, after),) = slice_.start(slice_.plan(1, 1), "forked").values()
+    assert before == "nothing"
+    assert after.startswith("UsageError: prefect_tpu.join() was called in process ")
+    assert "had joined: it is none of the hosts" in after and "'spawn'" in after
 
 
 def test_a_mesh_goes_over_two_slices_as_on_tpus(slice_: Slice) -> None:

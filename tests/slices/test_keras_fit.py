@@ -70,7 +70,12 @@ def test_what_cannot_be_saved_is_refused(alone: Slice) -> None:
     (said,) = alone.start_outside("refusals").values()
     assert "has no weights yet" in said["unbuilt"]
     assert "another model than the one that fit trains" in said["other"]
-    assert "does not fit the state" in said["wider"]
+    assert "does not fit the model given to keras_checkpoints(): " in said["wider"]
+    assert "restore" not in said["wider"] and "only=" not in said["wider"], "nobody who calls fit wrote that"
+    assert said["best"].startswith("keras_checkpoints(best='loss'): give (metric")
+    assert said["every"].startswith("keras_checkpoints(every=0): ")
+    assert said["side"].startswith("keras_checkpoints(side=…) is no JSON")
+    assert "A list has no position that could be saved: give data=…" in said["data"]
     assert "was given a ndarray: give the model that fit trains" in said["no model"]
     assert "has no optimizer yet" in said["no optimizer"]
     assert "has other variables than when keras_checkpoints() was opened" in said["others"]

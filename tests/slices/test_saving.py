@@ -99,7 +99,7 @@ def test_a_checkpoint_is_read_in_parts_and_types_or_refused_leaf_by_leaf(saving:
         "surplus": "moments/0/mean: the checkpoint has float32[3], the state nothing",
         "kind": "params/encoder: the checkpoint has float32[4,2], which does not become int32[4,2]",
         "nothing": "only='parms' names no leaf of the state. It has ",
-        "text": "['text'] is a str. Keep arrays and numbers in it; text goes into checkpoints(side=…).",
+        "text": "['text'] is a str. Keep arrays and numbers in it; text goes into side=….",
         "donated": "Step 6 cannot be saved: its state was donated to a later computation.",
         "step": "save() was given a str as its step",
         "negative": "save() was given step -1: steps start at 0 and grow.",
@@ -108,6 +108,19 @@ def test_a_checkpoint_is_read_in_parts_and_types_or_refused_leaf_by_leaf(saving:
         "not begun": "restore() was called outside of its block",
     }.items():
         assert said in refused[case], case
+
+
+def test_a_folder_that_cannot_be_written_can_be_restored_from(saving: Slice) -> None:
+    """A judge of somebody else's model needs no folder of its own there."""
+    folder = saving.folder / "theirs"
+    hosts = saving.start_outside("only_read", directory=str(folder))
+    (found,) = hosts.values()
+    assert found["start"] == 6 and found["values"]["params/head"] == 1.0
+    assert found["there"] == ["whole/1"], "nothing was written"
+    whole, empty = found["said"]["whole"], found["said"]["empty"]
+    assert whole.startswith(f"UsageError: Nothing can be saved in {folder}/whole, which cannot be written: restore")
+    assert empty.startswith(f"RefusedForGood: Could not write {folder}/empty/") and "permissions" in empty
+    assert "none saved. Could not write " in hosts.log(0) and "could not be deleted" not in hosts.log(0)
 
 
 def test_a_second_block_in_a_job_is_refused(saving: Slice) -> None:

@@ -45,6 +45,20 @@ def test_threads_left_behind_are_named_and_left() -> None:
     assert line.endswith("join them before you return, or make them daemons.")
 
 
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [("None", 0), ("SystemExit()", 0), ("SystemExit(3)", 3), ("SystemExit('no')", 1), ("OSError()", 1), ("Empty()", 1)],
+)
+def test_a_fork_leaves_with_the_code_of_a_script(error: str, code: int) -> None:
+    """Also by an exception that counts as false, as one with a length may."""
+    text = (
+        "from prefect_tpu.infra.host.leaving import leave_as_fork\n"
+        "class Empty(Exception):\n    def __len__(self): return 0\n"
+        f"leave_as_fork({error})"
+    )
+    assert subprocess.run([sys.executable, "-c", text], capture_output=True, check=False).returncode == code
+
+
 @pytest.mark.parametrize(("kind", "code"), [("plain", 80), ("stuck", 83), ("stuck", 81)])
 def test_after_anything_else_it_is_gone_at_once(kind: str, code: int) -> None:
     ended = run(kind, code)

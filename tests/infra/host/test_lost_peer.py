@@ -118,3 +118,23 @@ def test_a_lost_worker_is_also_what_a_lost_peer_is_and_no_error_of_the_program()
     assert not is_lost_worker(ValueError("INTERNAL"))
     assert not is_worker_sign("JaxRuntimeError", "INVALID_ARGUMENT: shapes differ")
     assert not is_worker_sign("JaxRuntimeError", "RESOURCE_EXHAUSTED: Out of memory")
+
+
+class Errors(Exception):
+    """Counts as false while it holds none."""
+
+    def __len__(self) -> int:
+        return 0
+
+
+def test_a_cause_that_counts_as_false_leads_on_all_the_same() -> None:
+    try:
+        try:
+            try:
+                raise RuntimeError("recvmsg: Socket closed")
+            except RuntimeError as exc:
+                raise Errors from exc
+        except Errors as exc:
+            raise KeyError("step") from exc
+    except KeyError as exc:
+        assert is_lost_peer(exc)

@@ -229,9 +229,7 @@ def test_a_position_that_other_hosts_do_not_take_is_explained() -> None:
         return iter(grain.DataLoader(data_source=range(10), sampler=sampler))
 
     stored = data_position.positions(loader(0))
-    with pytest.raises(
-        UsageError, match="DataLoaderIterator was saved by 1 hosts, .* on these 2: .*prefect_tpu.batches"
-    ):
+    with pytest.raises(UsageError, match="data=… was saved by 1 host, .* on 2: .*prefect_tpu.batches"):
         data_position.set_position(loader(1), stored, 1, 2)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -103,7 +104,7 @@ def test_time_counts_beside_the_steps_and_can_be_left_out() -> None:
     ],
 )
 def test_what_stays_as_it_is_asked_for(asked: dict[str, Any], expected: Rule | None) -> None:
-    assert rule(asked.get("best"), asked.get("keep")) == expected
+    assert rule("checkpoints", asked.get("best"), asked.get("keep")) == expected
 
 
 @pytest.mark.parametrize(
@@ -119,13 +120,16 @@ def test_what_stays_as_it_is_asked_for(asked: dict[str, Any], expected: Rule | N
         ({"every": 0}, "every=0"),
         ({"every": float("nan")}, "every=nan"),
         ({"every": "10m"}, "every='10m'"),
+        ({"every": np.float64(-1)}, r"every=-1.0\)"),
+        ({"keep": np.int64(3)}, "keep=3, a numpy int64"),
+        ({"best": ("loss", "min", np.int64(3))}, "'min', 3, a numpy int64"),
         ({"best": (3, "min", 1)}, "give the name of a metric"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(asked: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        check_asked(asked.get("every"), asked.get("steps"))
-        rule(asked.get("best"), asked.get("keep"))
+        check_asked("checkpoints", asked.get("every"), asked.get("steps"))
+        rule("checkpoints", asked.get("best"), asked.get("keep"))
 
 
 def test_a_schedule_without_time_is_asked_as_seldom_as_any() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -44,6 +46,13 @@ def test_where_the_image_has_what_it_needs_jax_is_told_of_pathways(package: Path
     pathways.initialize()
     assert sys.modules["pathwaysutils"].calls == 1 and pathways.is_known()
     assert "containers beside the program's" in pathways.advice()
+
+
+def test_outside_a_job_too_once(package: Path) -> None:
+    code = "import prefect_tpu as tpu; tpu.join(); tpu.join(); import pathwaysutils; print(pathwaysutils.calls)"
+    environment = {**os.environ, "JAX_PLATFORMS": "proxy", "PYTHONPATH": str(package)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == "1\n", "joining again does nothing"
 
 
 def test_where_it_has_not_it_is_said_what_to_install() -> None:

@@ -51,6 +51,20 @@ def test_a_window_that_never_begins_says_so(tmp_path: Path) -> None:
     )
 
 
+def test_a_program_that_reports_nothing_is_told(tmp_path: Path) -> None:
+    """Once, however often it joins; one that ends well before its window has another reason."""
+    code = "import prefect_tpu\nfor _ in range(2): prefect_tpu.join()\nprint('trained')"
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code],
+        env={"PREFECT_TPU_PROFILE": "skip=5"}, cwd=tmp_path, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout == "trained\n" and list(tmp_path.iterdir()) == []
+    assert done.stderr == (
+        "prefect-tpu: no profile is recorded on this host: its program reported no step: call prefect_tpu.report(step)"
+        " after each.\n"
+    )
+
+
 def test_what_the_chips_raise_is_the_program_s(tmp_path: Path) -> None:
     """A lost host is no trouble of the profile's, though it is found while a window begins."""
 
