@@ -29,6 +29,7 @@ from prefect_tpu.infra.storage import Storage
 
 _FILE = re.compile(r"(?P<place>.+\.py):(?P<name>[A-Za-z_]\w*)")
 _MODULE = re.compile(r"(?P<place>[A-Za-z_]\w*(\.[A-Za-z_]\w*)*):(?P<name>[A-Za-z_]\w*)")
+_MORE_NAMES = frozenset({"*", "__getattr__"})  # where a module has these, its source does not tell all that it has
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time a zip can carry
 
 
@@ -187,17 +188,26 @@ def _zip(files: Mapping[str, bytes]) -> bytes:
 
 
 def _checked(path: Path, name: str, params: Mapping[str, Any]) -> Signature | None:
+    signature = function_in(path, name)
+    check_params(signature, params)
+    return signature
+
+
+def function_in(path: Path, name: str) -> Signature | None:
+    """What a module's function takes; None where only running it would tell.
+
+    Raises `UsageError` where the module has no such function, or one that a call alone does not carry out.
+    """
     tree = parse(path)
     if any(isinstance(node, ast.AsyncFunctionDef) and node.name == name for node in tree.body):
         raise UsageError(ASYNCHRONOUS.format(name=name))
-    if name not in _names(tree):
+    names = _names(tree)
+    if name not in names and not names & _MORE_NAMES:
         functions = sorted(n.name for n in tree.body if isinstance(n, ast.FunctionDef))
         raise UsageError(f"{path} has no function {name!r}. It has: {', '.join(functions) or 'none'}.")
     if is_plain_value(tree, name):
         raise UsageError(f"{name!r} in {path} is a value, not a function: name one that can be called.")
-    signature = in_source(tree, name)
-    check_params(signature, params)
-    return signature
+    return in_source(tree, name)
 
 
 def _default_steps(signature: Signature | None) -> int | None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from prefect_tpu.infra.errors import UsageError
 from prefect_tpu.infra.own_code import find_module, parse
+from prefect_tpu.infra.packing import function_in
 from prefect_tpu.infra.signatures import Signature, check_params, in_source
 
 MESH = "mesh"  # the first parameter of a function that lowers its step for a mesh which it is given
@@ -155,5 +156,5 @@ def _existing(place: str) -> Path:
 def _check(text: str, path: Path, name: str, params: Mapping[str, Any], arguments: Sequence[str]) -> None:
     if arguments:
         raise UsageError(f"{text!r} is a function: give it parameters (name=value), not arguments.")
-    signature = in_source(parse(path), name)
+    signature = function_in(path, name)
     check_params(signature, {**params, MESH: None} if takes_mesh(signature) else params)

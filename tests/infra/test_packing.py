@@ -41,6 +41,8 @@ FILES = {
     "from_package.py": "",
     "constant.py": "main = [3]\ndef outer():\n    inner = 1\n    return inner\n",
     "later.py": "async def main(): pass\n",
+    "starred.py": "from net_b import *\n",
+    "lazy.py": "def __getattr__(name): return print\n",
     "data.csv": "1,2",
 }
 TRACED = {"train.py", "net_a.py", "net_b.py", "from_package.py", "deep_pkg/__init__.py", "deep_pkg/part.py",
@@ -129,6 +131,11 @@ def test_a_module_of_the_working_folder_travels(source: Path, monkeypatch: pytes
     whole = pack("deep_pkg.part:value", {}, ())
     assert set(files(whole)) == {name for name in TRACED if name.startswith("deep_pkg/")} | {"from_package.py"}
     assert sys.path == path
+
+
+@pytest.mark.parametrize("target", ["starred.py:main", "lazy.py:main"])
+def test_what_a_module_s_source_does_not_tell_is_left_to_the_host(source: Path, target: str) -> None:
+    assert pack(f"{source}/{target}", {}, ()).program.target == target
 
 
 def test_an_installed_module_stays_where_it_is() -> None:

@@ -33,6 +33,7 @@ def compile_(prefect_tpu: Callable[..., Any], tmp_path: Path, monkeypatch: pytes
         (("model.py:main", "-a", "cpu"), "no TPU"),
         (("model.py:main", "-a", "v4-*"), "no sizes that can be checked"),
         (("other.py:main", "-a", "v6e-16"), "is not there"),
+        (("model.py:mein", "-a", "v6e-16"), "has no function 'mein'. It has: main."),
         (("model.py:main", "-a", "v6e-16", "--param", "speed=1"), "no parameter 'speed'"),
         (("model.py:main", "-a", "v6e-16", "--fit", "batch"), "no parameter 'batch'"),
         (("model.py:main", "-a", "v6e-16", "--mesh", "tp"), "cannot be read"),

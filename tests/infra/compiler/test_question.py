@@ -52,6 +52,8 @@ def test_the_mesh_is_given_by_us(program: Path) -> None:
     [
         ("other.py:main", {}, (), "is not there"),
         ("other.py", {}, (), "is not there"),
+        ("model.py:mein", {}, (), r"model\.py has no function 'mein'\. It has: lower, main\."),
+        ("model:mein", {}, (), r"model\.py has no function 'mein'\. It has: lower, main\."),
         ("model.py:main", {"speed": 1}, (), "no parameter 'speed'"),
         ("model.py:main", {"steps": "many"}, (), "takes int"),
         ("model.py:main", {}, ("--fast",), "not arguments"),
