@@ -23,7 +23,16 @@ from prefect_tpu.infra.errors import PlatformError, UsageError
 from prefect_tpu.infra.fingerprint import fingerprint
 from prefect_tpu.infra.job import Program, with_payload
 from prefect_tpu.infra.own_code import code_around, code_of, find_module, parse, siblings
-from prefect_tpu.infra.pickling import ASYNCHRONOUS, MOST_BYTES, Arguments, check_callable, name_of, pickles, versions
+from prefect_tpu.infra.pickling import (
+    ASYNCHRONOUS,
+    GENERATOR,
+    MOST_BYTES,
+    Arguments,
+    check_callable,
+    name_of,
+    pickles,
+    versions,
+)
 from prefect_tpu.infra.signatures import Signature, check_params, in_source, is_plain_value, of_function
 from prefect_tpu.infra.storage import Storage
 
@@ -207,7 +216,15 @@ def function_in(path: Path, name: str) -> Signature | None:
         raise UsageError(f"{path} has no function {name!r}. It has: {', '.join(functions) or 'none'}.")
     if is_plain_value(tree, name):
         raise UsageError(f"{name!r} in {path} is a value, not a function: name one that can be called.")
-    return in_source(tree, name)
+    signature = in_source(tree, name)
+    if signature is not None and _is_generator(tree, name):
+        raise UsageError(GENERATOR.format(name=name))
+    return signature
+
+
+def _is_generator(tree: ast.Module, name: str) -> bool:
+    found = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name]
+    return any(isinstance(n, ast.Yield | ast.YieldFrom) for node in found for n in _outside_functions(node))
 
 
 def _default_steps(signature: Signature | None) -> int | None:

@@ -13,6 +13,8 @@ from prefect_tpu.infra.signatures import of_function
 PROGRAM = """
 def main(steps: int = 3): ...
 def lower(mesh, width: int): ...
+async def later(): ...
+def values(): yield 1
 """
 
 
@@ -52,8 +54,10 @@ def test_the_mesh_is_given_by_us(program: Path) -> None:
     [
         ("other.py:main", {}, (), "is not there"),
         ("other.py", {}, (), "is not there"),
-        ("model.py:mein", {}, (), r"model\.py has no function 'mein'\. It has: lower, main\."),
-        ("model:mein", {}, (), r"model\.py has no function 'mein'\. It has: lower, main\."),
+        ("model.py:mein", {}, (), r"model\.py has no function 'mein'\. It has: lower, main, values\."),
+        ("model:mein", {}, (), r"model\.py has no function 'mein'\. It has: lower, main, values\."),
+        ("model.py:later", {}, (), "'later' is asynchronous: give a plain one"),
+        ("model.py:values", {}, (), "'values' is a generator"),
         ("model.py:main", {"speed": 1}, (), "no parameter 'speed'"),
         ("model.py:main", {"steps": "many"}, (), "takes int"),
         ("model.py:main", {}, ("--fast",), "not arguments"),
