@@ -16,7 +16,7 @@ from prefect_tpu.infra.compiler.environment import find_compiler
 from prefect_tpu.infra.compiler.question import find_target
 from prefect_tpu.infra.compiler.render import Row, amount, crossing, sheet, table
 from prefect_tpu.infra.compiler.report import Crosses
-from prefect_tpu.infra.compiler.wishes import Wish, broken, candidates, read_within
+from prefect_tpu.infra.compiler.wishes import Wish, broken, candidates, check_fit, read_within
 from prefect_tpu.infra.meshes import spelled
 
 
@@ -65,8 +65,9 @@ def wish_of(options: CompileOptions) -> Wish:
     params = named_values("--param", options.param or ())
     data = named_places("--data", options.data or ())
     looked_for = {options.fit: 1} if options.fit else {}  # the compiler is asked about many
+    check_fit(options.fit, params)
     return Wish(
-        target=find_target(options.target, {**params, **looked_for}, options.arguments or (), data),
+        target=find_target(options.target, {**looked_for, **params}, options.arguments or (), data),
         accelerators=tuple(options.accelerator),
         slices=options.slices,
         params=params,

@@ -10,7 +10,7 @@ from prefect_tpu.infra.compiler.fitting import Search
 from prefect_tpu.infra.compiler.question import Question
 from prefect_tpu.infra.compiler.render import Row
 from prefect_tpu.infra.compiler.report import ProblemKind, Verdict
-from prefect_tpu.infra.compiler.wishes import Wish, batch_of, candidates, question
+from prefect_tpu.infra.compiler.wishes import Wish, batch_of, candidates, first_of, question
 
 Ask = Callable[[Question], Verdict]
 
@@ -39,7 +39,7 @@ def check(wish: Wish, compiler: Compiler, begin: Callable[[Question], None]) -> 
 
 def _largest(wish: Wish, accelerator: str, ask: Ask) -> Row:
     """With the largest batch that fits; where none does, why the smallest does not."""
-    search, best, why = Search(), None, None
+    search, best, why = Search(first=first_of(wish, accelerator)), None, None
     while (each := search.question) is not None:
         verdict = ask(question(wish, accelerator, **{wish.fit: batch_of(wish, accelerator, each)}))
         if not verdict.fits and not _is_too_large(verdict):

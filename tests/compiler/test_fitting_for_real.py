@@ -20,6 +20,14 @@ def test_the_largest_batch(compile_: Compile) -> None:
     assert all(one["verdict"]["problem"] is None for one in said.json)
 
 
+def test_the_search_begins_with_the_batch_that_is_given(compile_: Compile) -> None:
+    said = compile_(f"{GROWING}:lower", "-a", "v5e-8", "--fit", "batch", "--param", "batch=120")
+    assert said.status == 0, said.err
+    first, second, *_ = said.err.splitlines()
+    assert first.endswith("v5e-8, batch=120") and second.endswith("v5e-8, batch=240")
+    assert said.out.splitlines()[1].split()[8] == "15"
+
+
 def test_the_smallest_slice(compile_: Compile) -> None:
     """100 GiB need more than 2 × 2 chips of v5e, and 2 × 4 have them."""
     said = compile_(f"{GROWING}:lower_whole", "-a", "v5e-*", "--param", "gib=100")

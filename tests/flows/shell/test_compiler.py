@@ -36,6 +36,7 @@ def compile_(prefect_tpu: Callable[..., Any], tmp_path: Path, monkeypatch: pytes
         (("model.py:mein", "-a", "v6e-16"), "has no function 'mein'. It has: main."),
         (("model.py:main", "-a", "v6e-16", "--param", "speed=1"), "no parameter 'speed'"),
         (("model.py:main", "-a", "v6e-16", "--fit", "batch"), "no parameter 'batch'"),
+        (("model.py:main", "-a", "v6e-16", "--fit", "steps", "--param", "steps=0"), "is no batch"),
         (("model.py:main", "-a", "v6e-16", "--mesh", "tp"), "cannot be read"),
         (("model.py:main", "-a", "v6e-16", "--within", "tp=chip"), "AXIS=host"),
         (("model.py:main", "-a", "v6e-16", "--data", "rows.csv"), "is not at rows.csv"),
