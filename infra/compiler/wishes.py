@@ -52,7 +52,8 @@ def batch_of(wish: Wish, accelerator: str, each: int) -> int:
 
 def first_of(wish: Wish, accelerator: str) -> int:
     """The batch of a device that a search begins with: of what the person gave, shared out; else 1."""
-    return max(1, wish.params.get(wish.fit, 0) // batch_of(wish, accelerator, 1))
+    given: int = wish.params.get(wish.fit, 0)
+    return max(1, given // batch_of(wish, accelerator, 1))
 
 
 def check_fit(fit: str, params: Mapping[str, Any]) -> None:
