@@ -138,10 +138,11 @@ def takes_mesh(signature: Signature | None) -> bool:
 
 
 def _there(name: str, place: str) -> str:
-    path = Path(place).absolute()
+    path = Path(place).expanduser().absolute()
     if not path.exists():
         raise UsageError(
-            f"Data {name!r} is not at {place}: check the path. What lies in a bucket is copied here first."
+            f"Data {name!r} is not at {place}: check the path. Of what lies in a bucket, copy a part to this machine"
+            " and name that, or name a function lower(mesh, …), which needs no data."
         )
     return str(path)
 

@@ -86,6 +86,14 @@ def test_data_that_is_not_there_is_refused(program: Path) -> None:
         find_target("model.py:main", {}, data={"rows": "rows.csv"})
 
 
+def test_data_is_found_at_home_and_not_in_a_bucket(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(program.parent))
+    (program.parent / "rows.csv").write_text("1")
+    assert find_target("model.py:main", {}, data={"rows": "~/rows.csv"}).data == {"rows": f"{program.parent}/rows.csv"}
+    with pytest.raises(UsageError, match="copy a part to this machine"):
+        find_target("model.py:main", {}, data={"rows": "gs://bucket/rows.csv"})
+
+
 def test_a_mesh_with_a_default_is_a_parameter_like_others() -> None:
     def lower(mesh: object, width: int = 1) -> None: ...
     def main(mesh: str = "data=-1") -> None: ...
