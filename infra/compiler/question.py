@@ -121,6 +121,8 @@ def params_of(text: str, params: Mapping[str, Any]) -> dict[str, Any]:
         source = find_module(found["place"])
     signature = in_source(parse(source), found["name"]) if found and source else None
     names = set(params) if signature is None else {parameter.name for parameter in signature.by_name}
+    if takes_mesh(signature):
+        names -= {MESH}  # it is given the slice's own, whatever the program's parameter of that name is
     return {name: value for name, value in params.items() if name in names}
 
 
@@ -158,4 +160,9 @@ def _check(text: str, path: Path, name: str, params: Mapping[str, Any], argument
     if arguments:
         raise UsageError(f"{text!r} is a function: give it parameters (name=value), not arguments.")
     signature = function_in(path, name)
-    check_params(signature, {**params, MESH: None} if takes_mesh(signature) else params)
+    if not takes_mesh(signature):
+        check_params(signature, params)
+    elif MESH in params:
+        raise UsageError(f"{text} is given the slice's mesh: name its axes by --mesh, and not as a parameter.")
+    else:
+        check_params(signature, {**params, MESH: None})

@@ -73,6 +73,12 @@ def test_what_is_not_there_is_refused(
         find_target(text, params, arguments)
 
 
+def test_a_mesh_is_no_parameter_of_a_function_that_is_given_one(program: Path) -> None:
+    with pytest.raises(UsageError, match="name its axes by --mesh"):
+        find_target("model.py:lower", {"width": 8, "mesh": "tp=-1"})
+    assert params_of("model.py:lower", {"mesh": "tp=-1", "width": 8}) == {"width": 8}
+
+
 def test_of_a_program_s_parameters_a_function_that_lowers_takes_its_own(program: Path) -> None:
     for text in ("model.py:lower", "model:lower"):
         assert params_of(text, {"steps": 3, "width": 8}) == {"width": 8}
