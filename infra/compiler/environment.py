@@ -105,7 +105,7 @@ def _of(python: str, jax: str, whose: str) -> Compiler:
 
 def _seen_beside(python: str) -> dict[str, str] | None:
     """What lies beside an interpreter in a virtual environment of its own: seen at once. None where it is none."""
-    for folder in Path(python).absolute().parents[1].glob("lib/python3*/site-packages"):
+    for folder in Path(python).absolute().parent.parent.glob("lib/python3*/site-packages"):
         versions = {one.name: one.version for one in metadata.distributions(path=[str(folder)])}
         if "jax" in versions and (folder / "libtpu").is_dir():
             return {"jax": versions["jax"], "libtpu": versions.get("libtpu", ""), "folder": str(folder / "libtpu")}

@@ -53,7 +53,7 @@ def test_one_without_the_library_is_refused(tmp_path: Path, monkeypatch: pytest.
         find_compiler(silent)
 
 
-@pytest.mark.parametrize("python", ["/nowhere/bin/python", "/bin/false"])
+@pytest.mark.parametrize("python", ["/nowhere/bin/python", "/bin/false", "/nowhere"])
 def test_what_is_no_interpreter_is_refused(python: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(Env.COMPILER_PYTHON, python)
     with pytest.raises(UsageError, match="does not run"):
