@@ -34,11 +34,13 @@ class Stage:
     devices: JAX devices that the slices have.
     function: which one was run or compiled; None where there was none yet.
     arguments: bytes of a device that the step's arguments take; None where it did not come so far.
+    is_compiled: whether the step was, so that nothing of the program's came after.
     """
 
     devices: int
     function: Callable[..., Any] | None = None
     arguments: int | None = None
+    is_compiled: bool = False
 
 
 def problem_in(exc: BaseException, target: Target, stage: Stage) -> Problem:
@@ -47,6 +49,8 @@ def problem_in(exc: BaseException, target: Target, stage: Stage) -> Problem:
         return _no_step(target, exc.returned)
     if isinstance(exc, WrongDevices):
         return _wrong_devices(exc)
+    if stage.is_compiled:
+        return _unread(exc)
     text = f"it left by sys.exit({exc.code!r})" if isinstance(exc, SystemExit) else str(exc)
     raised = Raised(
         type=type(exc).__name__,
@@ -104,3 +108,13 @@ def _wrong_devices(exc: WrongDevices) -> Problem:
         message = "The step was lowered for devices of this machine, and not for the slice's."
         advice = "Give its abstract arguments a sharding on the mesh that lower(mesh, …) is called with."
     return Problem(kind=ProblemKind.WRONG_DEVICES, message=message, where="", advice=advice)
+
+
+def _unread(exc: BaseException) -> Problem:
+    """Of our own reading of the compiler's words, which change with its version."""
+    return Problem(
+        kind=ProblemKind.COMPILER,
+        message=f"The step compiles, and what the compiler says of it cannot be read: {type(exc).__name__}: {exc}",
+        where="",
+        advice="It is no fault of the program: report it with these versions, or ask with another jax[tpu].",
+    )

@@ -1,4 +1,4 @@
-"""What a program is told that came to its end without a step."""
+"""What came in between, where it is no word of JAX or the compiler: a program without a step, and our own reading."""
 
 from __future__ import annotations
 
@@ -25,6 +25,13 @@ def values() -> Iterator[int]:
 
 async def later_values() -> AsyncIterator[int]:
     yield 1
+
+
+def test_what_cannot_be_read_of_a_compiled_step_is_no_fault_of_the_program() -> None:
+    problem = problem_in(ValueError("instruction x"), TARGET, Stage(devices=8, is_compiled=True))
+    assert problem.kind is ProblemKind.COMPILER
+    assert "cannot be read: ValueError: instruction x" in problem.message
+    assert problem_in(ValueError("x"), TARGET, Stage(devices=8)).kind is ProblemKind.PROGRAM
 
 
 @pytest.fixture(autouse=True)
