@@ -34,7 +34,8 @@ def carry_out(options: CompileOptions, *, as_json: bool) -> ExitStatus:
 
 
 def _as_json(row: Row, demands: tuple[str, ...]) -> dict[str, Any]:
-    batch = {"batch_per_chip": row.batch_per_chip, "is_largest": row.is_largest}
+    ended_by = None if row.ended_by is None else row.ended_by.to_json()
+    batch = {"batch_per_chip": row.batch_per_chip, "is_largest": row.is_largest, "ended_by": ended_by}
     return {"verdict": row.verdict.to_json(), **batch, "broken": demands}
 
 
@@ -45,6 +46,9 @@ def _shown(rows: Sequence[Row]) -> str:
 def _notes(wish: Wish, rows: Sequence[Row]) -> Iterator[str]:
     """What is no fault, and worth knowing: the network between slices is slow beside that within one."""
     for row in rows:
+        if row.ended_by is not None:
+            where, why = row.verdict.accelerator, row.ended_by.message
+            yield f"note: for {where} a larger {wish.fit} failed by something else than its size: {why}"
         over = crossing(row.verdict, Crosses.SLICES)
         axes = sorted({axis for one in over for axis in one.axes})
         if over and not set(axes) & set(wish.within):
