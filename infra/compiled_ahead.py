@@ -17,7 +17,8 @@ from prefect_tpu.infra.compiler.wishes import Wish
 from prefect_tpu.infra.errors import Failure, FailureKind, JobFailed, UsageError
 from prefect_tpu.infra.meshes import spelled
 from prefect_tpu.infra.request import Request, job_folder
-from prefect_tpu.infra.storage import BUCKET
+from prefect_tpu.infra.request import check as check_request
+from prefect_tpu.infra.staging import STAGED
 
 ITSELF = "yes"  # in place of a target: the program itself, up to its step
 
@@ -38,7 +39,8 @@ def compile_ahead(request: Request, say: Callable[[str], None]) -> Ahead:
 
     say: hears what is done, a line each.
 
-    Raises `UsageError` where the step cannot be asked about. What does not fit is in the rows: see `refusal`.
+    Raises `UsageError` where the step cannot be asked about, or there could be no such job: compiling takes longer
+    than finding that out. What does not fit is in the rows: see `refusal`.
     """
     skipped: dict[str, str] = {}
     dialect = str(request.settings.get("dialect", "google"))
@@ -47,6 +49,7 @@ def compile_ahead(request: Request, say: Callable[[str], None]) -> Ahead:
         say(f"nothing is compiled for {name}: {why}")
     if not names:
         return Ahead(rows=(), skipped=skipped)
+    check_request(request)
     params = dict(request.params) if request.compile == ITSELF else params_of(request.compile, request.params)
     wish = Wish(
         target=replace(_target(request, params), env=dict(request.settings.get("env", {}))),
@@ -90,7 +93,7 @@ def _known(name: str, dialect: str, skipped: dict[str, str]) -> str | None:
 
 
 def _target(request: Request, params: Mapping[str, Any]) -> Target:
-    here = {name: place for name, place in request.data.items() if not place.startswith(BUCKET)}
+    here = _data(request)
     if request.compile != ITSELF:
         return find_target(request.compile, params, (), here)
     kind, _, rest = request.program.partition(":")
@@ -106,3 +109,15 @@ def _target(request: Request, params: Mapping[str, Any]) -> Target:
         payload=sha256,
         folder=job_folder(request.output, request.name),
     )
+
+
+def _data(request: Request) -> dict[str, str]:
+    """What the program finds as data: files and folders of this machine."""
+    staged = [name for name, place in request.data.items() if place.startswith(STAGED)]
+    if staged and request.compile == ITSELF:
+        raise UsageError(
+            f"Data {', '.join(map(repr, staged))} of job {request.name!r} is named by its hash, and the program is run"
+            " here up to its step, where it reads files: give the file or folder itself, or name a function"
+            " lower(mesh, …) as `compile`, which needs no data."
+        )
+    return {name: place for name, place in request.data.items() if name not in staged}

@@ -23,12 +23,22 @@ from prefect_tpu.infra.errors import PlatformError, UsageError
 from prefect_tpu.infra.fingerprint import fingerprint
 from prefect_tpu.infra.job import Program, with_payload
 from prefect_tpu.infra.own_code import code_around, code_of, find_module, parse, siblings
-from prefect_tpu.infra.pickling import ASYNCHRONOUS, MOST_BYTES, Arguments, check_callable, name_of, pickles, versions
+from prefect_tpu.infra.pickling import (
+    ASYNCHRONOUS,
+    GENERATOR,
+    MOST_BYTES,
+    Arguments,
+    check_callable,
+    name_of,
+    pickles,
+    versions,
+)
 from prefect_tpu.infra.signatures import Signature, check_params, in_source, is_plain_value, of_function
 from prefect_tpu.infra.storage import Storage
 
 _FILE = re.compile(r"(?P<place>.+\.py):(?P<name>[A-Za-z_]\w*)")
 _MODULE = re.compile(r"(?P<place>[A-Za-z_]\w*(\.[A-Za-z_]\w*)*):(?P<name>[A-Za-z_]\w*)")
+_MORE_NAMES = frozenset({"*", "__getattr__"})  # where a module has these, its source does not tell all that it has
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the earliest time a zip can carry
 
 
@@ -187,17 +197,34 @@ def _zip(files: Mapping[str, bytes]) -> bytes:
 
 
 def _checked(path: Path, name: str, params: Mapping[str, Any]) -> Signature | None:
+    signature = function_in(path, name)
+    check_params(signature, params)
+    return signature
+
+
+def function_in(path: Path, name: str) -> Signature | None:
+    """What a module's function takes; None where only running it would tell.
+
+    Raises `UsageError` where the module has no such function, or one that a call alone does not carry out.
+    """
     tree = parse(path)
     if any(isinstance(node, ast.AsyncFunctionDef) and node.name == name for node in tree.body):
         raise UsageError(ASYNCHRONOUS.format(name=name))
-    if name not in _names(tree):
+    names = _names(tree)
+    if name not in names and not names & _MORE_NAMES:
         functions = sorted(n.name for n in tree.body if isinstance(n, ast.FunctionDef))
         raise UsageError(f"{path} has no function {name!r}. It has: {', '.join(functions) or 'none'}.")
     if is_plain_value(tree, name):
         raise UsageError(f"{name!r} in {path} is a value, not a function: name one that can be called.")
     signature = in_source(tree, name)
-    check_params(signature, params)
+    if signature is not None and _is_generator(tree, name):
+        raise UsageError(GENERATOR.format(name=name))
     return signature
+
+
+def _is_generator(tree: ast.Module, name: str) -> bool:
+    found = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name]
+    return any(isinstance(n, ast.Yield | ast.YieldFrom) for node in found for n in _outside_functions(node))
 
 
 def _default_steps(signature: Signature | None) -> int | None:

@@ -21,6 +21,7 @@ from prefect_tpu.infra.errors import UsageError
 
 MOST_BYTES = 64 * 2**20
 ASYNCHRONOUS = "Function {name!r} is asynchronous: give a plain one that calls `asyncio.run({name}(...))`."
+GENERATOR = "Function {name!r} is a generator, which does nothing until somebody asks for its values: return a list."
 _NO_FILE = "<dynamic-code>"  # what cloudpickle 3.1.3 says of all code
 _INSIDE = "Open files, locks and connections inside the function instead."
 _AS_DATA = (
@@ -56,9 +57,7 @@ def check_callable(function: object) -> None:
     if any(inspect.iscoroutinefunction(f) or inspect.isasyncgenfunction(f) for f in (function, called)):
         raise UsageError(ASYNCHRONOUS.format(name=name))
     if any(map(inspect.isgeneratorfunction, (function, called))):
-        raise UsageError(
-            f"Function {name!r} is a generator, which does nothing until somebody asks for its values: return a list."
-        )
+        raise UsageError(GENERATOR.format(name=name))
 
 
 def name_of(function: object) -> str:

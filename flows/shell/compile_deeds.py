@@ -16,7 +16,7 @@ from prefect_tpu.infra.compiler.environment import find_compiler
 from prefect_tpu.infra.compiler.question import find_target
 from prefect_tpu.infra.compiler.render import Row, amount, crossing, sheet, table
 from prefect_tpu.infra.compiler.report import Crosses
-from prefect_tpu.infra.compiler.wishes import Wish, broken, candidates, read_within
+from prefect_tpu.infra.compiler.wishes import Wish, broken, candidates, check_fit, read_within
 from prefect_tpu.infra.meshes import spelled
 
 
@@ -34,7 +34,8 @@ def carry_out(options: CompileOptions, *, as_json: bool) -> ExitStatus:
 
 
 def _as_json(row: Row, demands: tuple[str, ...]) -> dict[str, Any]:
-    batch = {"batch_per_chip": row.batch_per_chip, "is_largest": row.is_largest}
+    ended_by = None if row.ended_by is None else row.ended_by.to_json()
+    batch = {"batch_per_chip": row.batch_per_chip, "is_largest": row.is_largest, "ended_by": ended_by}
     return {"verdict": row.verdict.to_json(), **batch, "broken": demands}
 
 
@@ -45,6 +46,9 @@ def _shown(rows: Sequence[Row]) -> str:
 def _notes(wish: Wish, rows: Sequence[Row]) -> Iterator[str]:
     """What is no fault, and worth knowing: the network between slices is slow beside that within one."""
     for row in rows:
+        if row.ended_by is not None:
+            where, why = row.verdict.accelerator, row.ended_by.message
+            yield f"note: for {where} a larger {wish.fit} failed by something else than its size: {why}"
         over = crossing(row.verdict, Crosses.SLICES)
         axes = sorted({axis for one in over for axis in one.axes})
         if over and not set(axes) & set(wish.within):
@@ -65,8 +69,9 @@ def wish_of(options: CompileOptions) -> Wish:
     params = named_values("--param", options.param or ())
     data = named_places("--data", options.data or ())
     looked_for = {options.fit: 1} if options.fit else {}  # the compiler is asked about many
+    check_fit(options.fit, params)
     return Wish(
-        target=find_target(options.target, {**params, **looked_for}, options.arguments or (), data),
+        target=find_target(options.target, {**looked_for, **params}, options.arguments or (), data),
         accelerators=tuple(options.accelerator),
         slices=options.slices,
         params=params,

@@ -64,6 +64,7 @@ class Answering:
         began = time.monotonic()
         compiled = lowered.compile()
         check_devices(compiled, devices)
+        self._stage = replace(self._stage, is_compiled=True)
         return step_verdict(asked, mesh, compiled, time.monotonic() - began)
 
     def _lowered(self, asked: Asked, devices: Sequence[Device]) -> tuple[Lowered, Mesh]:

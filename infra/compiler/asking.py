@@ -20,12 +20,14 @@ from typing import IO, Any
 import psutil
 
 from prefect_tpu.infra.accelerators import resolve
+from prefect_tpu.infra.compiler import fields
 from prefect_tpu.infra.compiler.environment import Compiler
 from prefect_tpu.infra.compiler.question import Question, Target
 from prefect_tpu.infra.compiler.report import Problem, ProblemKind, Verdict
 from prefect_tpu.infra.contract import Env
 
 PATIENCE_SECONDS = 1800.0  # for one question: a program may take long to come to its step, and a large step to compile
+LEAVING_SECONDS = 10.0  # from the end of its answers to its own
 SCRATCH = "prefect-tpu-compile-"  # then the number of the process that asks, and what makes it one
 CHILD = "prefect_tpu.infra.compiler.child"
 LAST_WORDS = 4000  # characters of the log of a process that died
@@ -98,12 +100,13 @@ class _Child:
         return _line(self._process.stdout, patience)
 
     def heard(self, line: bytes) -> Verdict:
-        answer = json.loads(line)
-        self._answers_any = answer["any_size"]
-        return Verdict.from_json(answer["verdict"])
+        with fields.reading("An answer"):
+            answer = fields.table(json.loads(line))
+            self._answers_any, verdict = fields.truth(answer["any_size"]), answer["verdict"]
+        return Verdict.from_json(verdict)
 
     def last_problem(self, is_late: bool) -> Problem:
-        how = "took too long and was ended" if is_late else f"died {_how(self._process)}"
+        how = "took too long and was ended" if is_late else _how(self._process)
         said = self._log.read_bytes()[-LAST_WORDS:].decode(errors="replace").strip()
         return Problem(
             kind=ProblemKind.COMPILER,
@@ -159,8 +162,11 @@ def _line(stream: IO[bytes] | None, patience: float) -> bytes:
 
 
 def _how(process: subprocess.Popen[bytes]) -> str:
-    code = process.wait(timeout=10)
-    return f"by signal {-code}" if code < 0 else f"with exit code {code}"
+    try:
+        code = process.wait(timeout=LEAVING_SECONDS)
+    except subprocess.TimeoutExpired:
+        return "closed the stream that its answers go to, which the program did not open, and was ended"
+    return f"died by signal {-code}" if code < 0 else f"died with exit code {code}"
 
 
 def _without_answer(question: Question, problem: Problem, compiler: Compiler, seconds: float) -> Verdict:

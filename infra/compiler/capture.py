@@ -21,7 +21,11 @@ T = TypeVar("T")
 
 
 class NoStep(Exception):
-    """The program came to its end, and no step was called."""
+    """The program came to its end, and no step was called. `returned` is what it gave."""
+
+    def __init__(self, returned: object) -> None:
+        self.returned = returned
+        super().__init__("no step was called")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,10 +58,10 @@ def at_first_step(program: Callable[..., Any], params: Mapping[str, Any], look: 
 
     Raises `NoStep`, what `look` raises, or whatever the program raises on its way to its step.
     """
-    catching = _Catching(look)
+    catching, returned = _Catching(look), None
     step.catch_with(catching)
     try:
-        program(**params)
+        returned = program(**params)
     except _Ended:
         pass
     except SystemExit as exc:
@@ -68,7 +72,7 @@ def at_first_step(program: Callable[..., Any], params: Mapping[str, Any], look: 
             raise
     finally:
         catching.leave_copies()
-    return catching.found()
+    return catching.found(returned)
 
 
 class _Catching(Generic[T]):
@@ -93,9 +97,9 @@ class _Catching(Generic[T]):
         if os.getpid() != self._process:
             os._exit(0)
 
-    def found(self) -> T:
+    def found(self, returned: object) -> T:
         if not self.seen:
-            raise NoStep
+            raise NoStep(returned)
         first = self.seen[0]
         if isinstance(first, Exception):
             raise first

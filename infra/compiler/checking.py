@@ -10,7 +10,7 @@ from prefect_tpu.infra.compiler.fitting import Search
 from prefect_tpu.infra.compiler.question import Question
 from prefect_tpu.infra.compiler.render import Row
 from prefect_tpu.infra.compiler.report import ProblemKind, Verdict
-from prefect_tpu.infra.compiler.wishes import Wish, batch_of, candidates, question
+from prefect_tpu.infra.compiler.wishes import Wish, batch_of, candidates, first_of, question
 
 Ask = Callable[[Question], Verdict]
 
@@ -38,18 +38,24 @@ def check(wish: Wish, compiler: Compiler, begin: Callable[[Question], None]) -> 
 
 
 def _largest(wish: Wish, accelerator: str, ask: Ask) -> Row:
-    """With the largest batch that fits; where none does, why the smallest does not."""
-    search, best, why = Search(), None, None
+    """With the largest batch that fits; where none does, why the smallest does not.
+
+    What is no matter of size ends the search: a larger or smaller batch would not mend it.
+    """
+    search, best, why, ended_by = Search(first=first_of(wish, accelerator)), None, None, None
     while (each := search.question) is not None:
         verdict = ask(question(wish, accelerator, **{wish.fit: batch_of(wish, accelerator, each)}))
         if not verdict.fits and not _is_too_large(verdict):
-            return Row(verdict=verdict)  # a larger or smaller batch would not mend that
+            if best is None:
+                return Row(verdict=verdict)
+            ended_by = verdict.problem  # such as data that has no more rows: what fits is known all the same
+            break
         best, why = (verdict, why) if verdict.fits else (best, verdict)
         search = search.heard(verdict.fits)
     found = best or why
     assert found is not None, "a search asks once at least"
     batch = search.fits * found.devices // found.chips or None
-    return Row(verdict=found, batch_per_chip=batch, is_largest=search.is_exact)
+    return Row(verdict=found, batch_per_chip=batch, is_largest=search.is_exact, ended_by=ended_by)
 
 
 def _is_too_large(verdict: Verdict) -> bool:

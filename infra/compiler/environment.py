@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import fcntl
 import importlib.util
 import json
 import os
-import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
+from prefect_tpu.infra.compiler.fetching import PATIENCE_SECONDS, is_ready, make_once
 from prefect_tpu.infra.contract import Env
-from prefect_tpu.infra.errors import PlatformError, UsageError
+from prefect_tpu.infra.errors import UsageError
 
-READY = "ready"  # in an environment, once all of it is there
 LIBRARY = "libtpu.so"
-LAST_WORDS = 2000  # characters of what an installer says at its end
 
 # Asked in the environment itself, without loading JAX: what it has, and where.
 _ASK = """
@@ -54,11 +50,12 @@ class Compiler:
         return {"jax": self.jax, "libtpu": self.libtpu}
 
 
-def find_compiler(say: Callable[[str], None]) -> Compiler:
+def find_compiler(say: Callable[[str], None], patience: float = PATIENCE_SECONDS) -> Compiler:
     """The compiler for the JAX that programs have here. Where there is none it is fetched, which takes minutes.
 
     Args:
-        say: is told of that before.
+        say: is told of that before, and where another process fetches it.
+        patience: seconds for each command that makes its environment, and for such a process.
 
     Raises:
         UsageError: there is no JAX here, or another version than where the compiler is.
@@ -70,13 +67,8 @@ def find_compiler(say: Callable[[str], None]) -> Compiler:
     if importlib.util.find_spec("libtpu") is not None:
         return _of(sys.executable, jax, "This environment's")
     folder = own_folder(jax, os.environ)
-    with _locked(folder):
-        if not (folder / READY).exists():
-            say(
-                f"Google's TPU compiler is fetched into {folder}: 700 MB, some minutes, once for jax {jax} on this"
-                " machine."
-            )
-            _make(folder, jax)
+    if not is_ready(folder):  # else nothing is written: it may lie where this user cannot
+        make_once(folder, jax, say, patience)
     return _of(str(folder / "bin" / "python"), jax, f"The compiler's environment {folder} was changed: its")
 
 
@@ -113,7 +105,7 @@ def _of(python: str, jax: str, whose: str) -> Compiler:
 
 def _seen_beside(python: str) -> dict[str, str] | None:
     """What lies beside an interpreter in a virtual environment of its own: seen at once. None where it is none."""
-    for folder in Path(python).absolute().parents[1].glob("lib/python3*/site-packages"):
+    for folder in Path(python).absolute().parent.parent.glob("lib/python3*/site-packages"):
         versions = {one.name: one.version for one in metadata.distributions(path=[str(folder)])}
         if "jax" in versions and (folder / "libtpu").is_dir():
             return {"jax": versions["jax"], "libtpu": versions.get("libtpu", ""), "folder": str(folder / "libtpu")}
@@ -127,37 +119,3 @@ def _asked(python: str, whose: str) -> dict[str, str]:
     except (OSError, subprocess.SubprocessError, ValueError) as exc:
         raise UsageError(f"{whose} Python does not run: {exc}. Name an interpreter that has jax[tpu].") from exc
     return found
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """One process at a time makes it; one that is killed leaves no lock, and what it had is made anew."""
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        lock = open(folder.with_name(f"{folder.name}.lock"), "w")  # noqa: SIM115
-    except OSError as exc:
-        raise PlatformError(
-            f"The compiler's folder {folder.parent} cannot be made: {exc.strerror}. Set XDG_CACHE_HOME to another."
-        ) from exc
-    with lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
-def _make(folder: Path, jax: str) -> None:
-    shutil.rmtree(folder, ignore_errors=True)
-    _run([sys.executable, "-m", "venv", str(folder)], folder)
-    install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", f"jax[tpu]=={jax}"]
-    _run([str(folder / "bin" / "python"), *install], folder)
-    (folder / READY).touch()
-
-
-def _run(command: list[str], folder: Path) -> None:
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
-    if done.returncode:
-        said = (done.stderr or done.stdout).strip()[-LAST_WORDS:]
-        raise PlatformError(
-            f"The compiler's environment {folder} cannot be made: {' '.join(command)} ended with {done.returncode}."
-            f" Look at what it says, and run this again; or make one yourself and name its interpreter as"
-            f" {Env.COMPILER_PYTHON}.\n{said}"
-        )

@@ -10,6 +10,7 @@ from typing import Any
 
 from prefect_tpu.infra.errors import UsageError
 from prefect_tpu.infra.own_code import find_module, parse
+from prefect_tpu.infra.packing import function_in
 from prefect_tpu.infra.signatures import Signature, check_params, in_source
 
 MESH = "mesh"  # the first parameter of a function that lowers its step for a mesh which it is given
@@ -120,6 +121,8 @@ def params_of(text: str, params: Mapping[str, Any]) -> dict[str, Any]:
         source = find_module(found["place"])
     signature = in_source(parse(source), found["name"]) if found and source else None
     names = set(params) if signature is None else {parameter.name for parameter in signature.by_name}
+    if takes_mesh(signature):
+        names -= {MESH}  # it is given the slice's own, whatever the program's parameter of that name is
     return {name: value for name, value in params.items() if name in names}
 
 
@@ -137,10 +140,11 @@ def takes_mesh(signature: Signature | None) -> bool:
 
 
 def _there(name: str, place: str) -> str:
-    path = Path(place).absolute()
+    path = Path(place).expanduser().absolute()
     if not path.exists():
         raise UsageError(
-            f"Data {name!r} is not at {place}: check the path. What lies in a bucket is copied here first."
+            f"Data {name!r} is not at {place}: check the path. Of what lies in a bucket, copy a part to this machine"
+            " and name that, or name a function lower(mesh, …), which needs no data."
         )
     return str(path)
 
@@ -155,5 +159,10 @@ def _existing(place: str) -> Path:
 def _check(text: str, path: Path, name: str, params: Mapping[str, Any], arguments: Sequence[str]) -> None:
     if arguments:
         raise UsageError(f"{text!r} is a function: give it parameters (name=value), not arguments.")
-    signature = in_source(parse(path), name)
-    check_params(signature, {**params, MESH: None} if takes_mesh(signature) else params)
+    signature = function_in(path, name)
+    if not takes_mesh(signature):
+        check_params(signature, params)
+    elif MESH in params:
+        raise UsageError(f"{text} is given the slice's mesh: name its axes by --mesh, and not as a parameter.")
+    else:
+        check_params(signature, {**params, MESH: None})

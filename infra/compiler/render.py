@@ -29,12 +29,15 @@ class Row:
     """A verdict in a table.
 
     batch_per_chip: the largest that fits, where that was asked.
-    is_largest: whether a larger one is known not to fit; False where the questions were used up before.
+    is_largest: whether a larger one is known not to fit; False where the questions were used up before, or a larger
+        one failed by something else than its size.
+    ended_by: that something.
     """
 
     verdict: Verdict
     batch_per_chip: int | None = None
     is_largest: bool = True
+    ended_by: Problem | None = None
 
 
 def sheet(verdict: Verdict) -> str:

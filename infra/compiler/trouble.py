@@ -5,7 +5,8 @@ from __future__ import annotations
 import inspect
 import sysconfig
 import traceback
-from collections.abc import Callable, Iterator
+import types
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,11 @@ from prefect_tpu.infra.compiler.report import Problem, ProblemKind
 
 # Whose lines are none of the person's: what they have of ours, and Python's own.
 _LIBRARIES = (str(Path(__file__).parents[1]), sysconfig.get_path("stdlib"))
+_UNDONE: Mapping[type, str] = {
+    types.CoroutineType: "a coroutine",
+    types.GeneratorType: "a generator",
+    types.AsyncGeneratorType: "an asynchronous generator",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,19 +34,23 @@ class Stage:
     devices: JAX devices that the slices have.
     function: which one was run or compiled; None where there was none yet.
     arguments: bytes of a device that the step's arguments take; None where it did not come so far.
+    is_compiled: whether the step was, so that nothing of the program's came after.
     """
 
     devices: int
     function: Callable[..., Any] | None = None
     arguments: int | None = None
+    is_compiled: bool = False
 
 
 def problem_in(exc: BaseException, target: Target, stage: Stage) -> Problem:
     """The problem that an exception is."""
     if isinstance(exc, NoStep):
-        return _no_step(target)
+        return _no_step(target, exc.returned)
     if isinstance(exc, WrongDevices):
         return _wrong_devices(exc)
+    if stage.is_compiled:
+        return _unread(exc)
     text = f"it left by sys.exit({exc.code!r})" if isinstance(exc, SystemExit) else str(exc)
     raised = Raised(
         type=type(exc).__name__,
@@ -67,8 +77,15 @@ def _frames(exc: BaseException) -> Iterator[Frame]:
                 yield Frame(file=frame.filename, line=frame.lineno or 0, function=frame.name)
 
 
-def _no_step(target: Target) -> Problem:
+def _no_step(target: Target, returned: object) -> Problem:
     name = target.function or target.place
+    if kind := _undone(returned):
+        return Problem(
+            kind=ProblemKind.PROGRAM,
+            message=f"{name} gave {kind}, and nothing of that was done.",
+            where="",
+            advice="Name a plain function that does the work: by asyncio.run(…), or by a loop over the values.",
+        )
     return Problem(
         kind=ProblemKind.PROGRAM,
         message=f"{name} came to its end and called no step that is known as one.",
@@ -76,6 +93,11 @@ def _no_step(target: Target) -> Problem:
         advice="Say which call is its training step: step = tpu.step(train_step), or @tpu.step above @jax.jit. Or name"
         " a function lower(mesh, …) that returns jax.jit(step).lower(…).",
     )
+
+
+def _undone(returned: object) -> str:
+    """What a function gave whose body nobody has run yet; empty for any other value."""
+    return _UNDONE.get(type(returned), "")
 
 
 def _wrong_devices(exc: WrongDevices) -> Problem:
@@ -86,3 +108,13 @@ def _wrong_devices(exc: WrongDevices) -> Problem:
         message = "The step was lowered for devices of this machine, and not for the slice's."
         advice = "Give its abstract arguments a sharding on the mesh that lower(mesh, …) is called with."
     return Problem(kind=ProblemKind.WRONG_DEVICES, message=message, where="", advice=advice)
+
+
+def _unread(exc: BaseException) -> Problem:
+    """Of our own reading of the compiler's words, which change with its version."""
+    return Problem(
+        kind=ProblemKind.COMPILER,
+        message=f"The step compiles, and what the compiler says of it cannot be read: {type(exc).__name__}: {exc}",
+        where="",
+        advice="It is no fault of the program: report it with these versions, or ask with another jax[tpu].",
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,7 +24,8 @@ class Wish:
     accelerators: in this order; `v5p-*` stands for the smallest slice of the generation that holds the step.
     mesh: what the program gets where it says none, as JSON; empty for one axis `data`.
     within: axis → `host` or `slice`, which no exchange along it may leave.
-    fit: the parameter that is the global batch, of which the largest that fits is wanted; empty: as it is.
+    fit: the parameter that is the global batch, of which the largest that fits is wanted; empty: as it is. Where
+        `params` have it too, the search begins there.
     """
 
     target: Target
@@ -47,6 +48,22 @@ def candidates(accelerator: str) -> tuple[str, ...]:
 def batch_of(wish: Wish, accelerator: str, each: int) -> int:
     """The batch of all devices that have so many each: an axis over all of them divides it."""
     return each * resolve(accelerator).jax_devices * wish.slices
+
+
+def first_of(wish: Wish, accelerator: str) -> int:
+    """The batch of a device that a search begins with: of what the person gave, shared out; else 1."""
+    given: int = wish.params.get(wish.fit, 0)
+    return max(1, given // batch_of(wish, accelerator, 1))
+
+
+def check_fit(fit: str, params: Mapping[str, Any]) -> None:
+    """Raise `UsageError` where a search for the largest batch cannot begin with what was given for it."""
+    given = params.get(fit, 1)
+    if isinstance(given, bool) or not isinstance(given, int) or given < 1:
+        raise UsageError(
+            f"--fit {fit} begins its search with {fit}={given!r}, which is no batch: give a whole number from 1, or"
+            " leave it out."
+        )
 
 
 def read_within(given: Sequence[str]) -> dict[str, str]:

@@ -62,7 +62,7 @@ class Reports:
         if len(self._recent) > STEPS_AHEAD:
             _wait(self._recent[0].metrics)
             now = self._clock()
-        self._pace.add(now - self._paced_at, now - came)
+        self._pace.add(max(0.0, now - self._paced_at), now - came)
         self._added_at = self._paced_at = now
         if self._shown is None:
             self._files.update(first_step=step)
@@ -77,6 +77,10 @@ class Reports:
     def rehearse_save(self, number: int) -> None:
         """Say that the attempt's save of this number is under way: where a drill may strike."""
         self._rehearsal.strike(Moment.SAVE, number, self.flush)
+
+    def leave_out(self, seconds: float) -> None:
+        """So much of the time since the last report was no step's."""
+        self._paced_at += seconds
 
     def flush(self) -> None:
         """Bring the files up to the newest report, waiting for its values."""
@@ -185,6 +189,12 @@ def expect_reports() -> None:
     wanted = recorder(progress().event)
     if wanted is not None:
         atexit.register(lambda: None if _reports is not None and _reports.has_any else wanted.end(0))
+
+
+def leave_out(seconds: float) -> None:
+    """So much of the time since the program's last report was no step's; nothing where there was none."""
+    if _reports is not None:
+        _reports.leave_out(seconds)
 
 
 def report(step: int, **metrics: Any) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Generic, NoReturn, ParamSpec, TypeVar
 
 from prefect_tpu.infra.contract import Event
 from prefect_tpu.infra.training.progress import progress
+from prefect_tpu.infra.training.report import leave_out
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -28,7 +29,8 @@ def step(function: Callable[P, R]) -> Step[P, R]:
     """The same function, known as the program's training step: `step = tpu.step(train_step)`, or as a decorator.
 
     `prefect-tpu compile` runs the program up to the first call of its step, and asks Google's TPU compiler about that.
-    In a job the ledger has an event `compiled` with the seconds of the first call, which traces and compiles.
+    In a job the ledger has an event `compiled` with the seconds of the first call, which traces and compiles. They
+    count for no step of `report`.
 
     Args:
         function: one step on arrays, with `jax.jit` or without; a plain one is compiled whole where it is looked at.
@@ -52,10 +54,16 @@ class Step(Generic[P, R]):
         return self._function(*args, **kwargs)
 
     def _first(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """JAX comes back from a call before its values are there, but only once the step is compiled."""
+        """JAX comes back from a call before its values are there, but only once the step is compiled.
+
+        What it took counts for no step of `report`: a program may call another step, such as an evaluation, long after
+        its first one, and a host that compiles it where others find it in their cache is not slow.
+        """
         began = time.monotonic()
         value = self._function(*args, **kwargs)
-        progress().event(Event.COMPILED, seconds=round(time.monotonic() - began, 3))
+        seconds = time.monotonic() - began
+        progress().event(Event.COMPILED, seconds=round(seconds, 3))
+        leave_out(seconds)
         return value
 
     def __get__(self, owner: object, kind: type | None = None) -> Any:

@@ -16,6 +16,7 @@ from compile_command import Compile
 
 from prefect_tpu.infra.compiler.asking import CHILD, Asking
 from prefect_tpu.infra.compiler.environment import find_compiler
+from prefect_tpu.infra.compiler.fields import UnreadableAnswer
 from prefect_tpu.infra.compiler.question import Question, Target, find_target
 from prefect_tpu.infra.compiler.report import Problem, ProblemKind, Verdict
 
@@ -77,6 +78,15 @@ class TestAsking:
         (verdict,) = asked(target("hangs"), Question(accelerator="v6e-8"), patience=30.0)
         assert "took too long" in problem(verdict).message
         assert time.monotonic() - began < 120
+
+    def test_one_that_writes_where_answers_go_is_told(self) -> None:
+        with pytest.raises(UnreadableAnswer, match="Keep the program from using file descriptors"):
+            asked(target("writes_everywhere"), Question(accelerator="v6e-8"))
+        assert not _children()
+
+    def test_one_that_closes_where_answers_go_is_told(self) -> None:
+        (verdict,) = asked(target("closes_everything"), Question(accelerator="v6e-8"))
+        assert "closed the stream that its answers go to" in problem(verdict).message
 
     def test_one_that_leaves_is_named(self) -> None:
         (verdict,) = asked(target("leaves"), Question(accelerator="v6e-8"))

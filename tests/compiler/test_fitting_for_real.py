@@ -20,6 +20,22 @@ def test_the_largest_batch(compile_: Compile) -> None:
     assert all(one["verdict"]["problem"] is None for one in said.json)
 
 
+def test_the_search_begins_with_the_batch_that_is_given(compile_: Compile) -> None:
+    said = compile_(f"{GROWING}:lower", "-a", "v5e-8", "--fit", "batch", "--param", "batch=120")
+    assert said.status == 0, said.err
+    first, second, *_ = said.err.splitlines()
+    assert first.endswith("v5e-8, batch=120") and second.endswith("v5e-8, batch=240")
+    assert said.out.splitlines()[1].split()[8] == "15"
+
+
+def test_what_fits_is_told_though_a_larger_batch_fails_by_something_else(compile_: Compile) -> None:
+    said = compile_(f"{GROWING}:lower_few", "-a", "v6e-8", "--fit", "batch", "--param", "batch=64", "--json")
+    assert said.status == 0, said.err
+    (found,) = said.json
+    assert (found["batch_per_chip"], found["is_largest"]) == (16, False)
+    assert "no more rows" in found["ended_by"]["message"]
+
+
 def test_the_smallest_slice(compile_: Compile) -> None:
     """100 GiB need more than 2 × 2 chips of v5e, and 2 × 4 have them."""
     said = compile_(f"{GROWING}:lower_whole", "-a", "v5e-*", "--param", "gib=100")

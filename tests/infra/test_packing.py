@@ -41,6 +41,11 @@ FILES = {
     "from_package.py": "",
     "constant.py": "main = [3]\ndef outer():\n    inner = 1\n    return inner\n",
     "later.py": "async def main(): pass\n",
+    "values.py": "def main():\n    yield 1\n",
+    "collected.py": "def main():\n    yield 1\nmain = list\n",
+    "within.py": "def main():\n    def rows():\n        yield 1\n    return [*rows()]\n",
+    "starred.py": "from net_b import *\n",
+    "lazy.py": "def __getattr__(name): return print\n",
     "data.csv": "1,2",
 }
 TRACED = {"train.py", "net_a.py", "net_b.py", "from_package.py", "deep_pkg/__init__.py", "deep_pkg/part.py",
@@ -131,6 +136,11 @@ def test_a_module_of_the_working_folder_travels(source: Path, monkeypatch: pytes
     assert sys.path == path
 
 
+@pytest.mark.parametrize("target", ["starred.py:main", "lazy.py:main", "collected.py:main", "within.py:main"])
+def test_what_a_module_s_source_does_not_tell_is_left_to_the_host(source: Path, target: str) -> None:
+    assert pack(f"{source}/{target}", {}, ()).program.target == target
+
+
 def test_an_installed_module_stays_where_it_is() -> None:
     for target in ("json:dumps", "psutil:cpu_count", "prefect_tpu.infra.accelerators:every_name"):
         assert pack(target, {}, ()).payload is None
@@ -159,6 +169,7 @@ def test_a_command_is_looked_up_and_nothing_travels() -> None:
         ("no_such_module:main", {}, (), "'no_such_module' cannot be found .* Run from the folder that holds it"),
         ("no_such.module:main", {}, (), r"'no_such\.module' cannot be found"),
         ("later.py:main", {}, (), "'main' is asynchronous: give a plain one that calls `asyncio.run"),
+        ("values.py:main", {}, (), "'main' is a generator, which does nothing"),
         ("no-such-command", {}, (), "'no-such-command' is no program: name path.py:function"),
         ("train.py:main", {}, ("x",), "is a function: give it parameters"),
         ("net_a:f", {}, ("x",), "is a function: give it parameters"),

@@ -15,6 +15,7 @@ SOURCES: dict[str, str | bytes] = {
     "null.py": b"def main(): pass\0\n",
     "codec.py": "# -*- coding: no-such-codec -*-\ndef main(): pass\n",
     "later.py": "async def main(): pass\n",
+    "values.py": "def main():\n    yield 1\n",
     "constant.py": "main = 3\n",
     "inside.py": "def other():\n    main = 1\n    return main\n",
     "relative.py": "from . import train\ndef main(): pass\n",

@@ -35,6 +35,7 @@ PROGRAMS = {
     "nested too deep": ("deep.py:main", "deep.py does not parse"),
     "a sibling that does not parse": ("sibling_broken.py:main", "syntax.py does not parse in line 1"),
     "asynchronous": ("later.py:main", "'main' is asynchronous", "asyncio.run(main(...))"),
+    "a generator": ("values.py:main", "'main' is a generator", "return a list"),
     "a value": ("constant.py:main", "'main' in constant.py is a value, not a function"),
     "a local name": ("inside.py:main", "inside.py has no function 'main'. It has: other"),
     "relative import": ("relative.py:main", "has a relative import in line 1", "name the program as pkg.mod:function"),

@@ -81,6 +81,20 @@ def hangs():
     time.sleep(3600)
 
 
+def writes_everywhere():
+    """Into files too that it did not open."""
+    for number in range(3, 64):
+        with contextlib.suppress(OSError):
+            os.write(number, b"not JSON\n")
+    time.sleep(3600)
+
+
+def closes_everything():
+    """As programs do that make themselves daemons."""
+    os.closerange(3, 64)
+    time.sleep(3600)
+
+
 def leaves():
     sys.exit(3)
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from prefect_tpu.infra.compiler.environment import READY, find_compiler, own_folder
+from prefect_tpu.infra.compiler.environment import find_compiler, own_folder
+from prefect_tpu.infra.compiler.fetching import READY
 from prefect_tpu.infra.contract import Env
 from prefect_tpu.infra.errors import PlatformError, UsageError
 
@@ -52,7 +53,7 @@ def test_one_without_the_library_is_refused(tmp_path: Path, monkeypatch: pytest.
         find_compiler(silent)
 
 
-@pytest.mark.parametrize("python", ["/nowhere/bin/python", "/bin/false"])
+@pytest.mark.parametrize("python", ["/nowhere/bin/python", "/bin/false", "/nowhere"])
 def test_what_is_no_interpreter_is_refused(python: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(Env.COMPILER_PYTHON, python)
     with pytest.raises(UsageError, match="does not run"):
@@ -76,6 +77,18 @@ def test_one_that_was_made_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     folder = own_folder(JAX, {"XDG_CACHE_HOME": str(tmp_path)})
     environment(folder)
     (folder / READY).touch()
+    assert find_compiler(silent).library.startswith(str(folder))
+
+
+def test_one_that_was_made_is_found_where_nothing_can_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(Env.COMPILER_PYTHON, raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    folder = own_folder(JAX, {"XDG_CACHE_HOME": str(tmp_path)})
+    environment(folder)
+    (folder / READY).touch()
+    folder.with_name(f"{folder.name}.lock").mkdir()  # whoever would open it for writing fails
     assert find_compiler(silent).library.startswith(str(folder))
 
 

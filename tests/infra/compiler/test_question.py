@@ -13,6 +13,8 @@ from prefect_tpu.infra.signatures import of_function
 PROGRAM = """
 def main(steps: int = 3): ...
 def lower(mesh, width: int): ...
+async def later(): ...
+def values(): yield 1
 """
 
 
@@ -52,6 +54,10 @@ def test_the_mesh_is_given_by_us(program: Path) -> None:
     [
         ("other.py:main", {}, (), "is not there"),
         ("other.py", {}, (), "is not there"),
+        ("model.py:mein", {}, (), r"model\.py has no function 'mein'\. It has: lower, main, values\."),
+        ("model:mein", {}, (), r"model\.py has no function 'mein'\. It has: lower, main, values\."),
+        ("model.py:later", {}, (), "'later' is asynchronous: give a plain one"),
+        ("model.py:values", {}, (), "'values' is a generator"),
         ("model.py:main", {"speed": 1}, (), "no parameter 'speed'"),
         ("model.py:main", {"steps": "many"}, (), "takes int"),
         ("model.py:main", {}, ("--fast",), "not arguments"),
@@ -67,6 +73,12 @@ def test_what_is_not_there_is_refused(
         find_target(text, params, arguments)
 
 
+def test_a_mesh_is_no_parameter_of_a_function_that_is_given_one(program: Path) -> None:
+    with pytest.raises(UsageError, match="name its axes by --mesh"):
+        find_target("model.py:lower", {"width": 8, "mesh": "tp=-1"})
+    assert params_of("model.py:lower", {"mesh": "tp=-1", "width": 8}) == {"width": 8}
+
+
 def test_of_a_program_s_parameters_a_function_that_lowers_takes_its_own(program: Path) -> None:
     for text in ("model.py:lower", "model:lower"):
         assert params_of(text, {"steps": 3, "width": 8}) == {"width": 8}
@@ -78,6 +90,14 @@ def test_of_a_program_s_parameters_a_function_that_lowers_takes_its_own(program:
 def test_data_that_is_not_there_is_refused(program: Path) -> None:
     with pytest.raises(UsageError, match="Data 'rows' is not at"):
         find_target("model.py:main", {}, data={"rows": "rows.csv"})
+
+
+def test_data_is_found_at_home_and_not_in_a_bucket(program: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(program.parent))
+    (program.parent / "rows.csv").write_text("1")
+    assert find_target("model.py:main", {}, data={"rows": "~/rows.csv"}).data == {"rows": f"{program.parent}/rows.csv"}
+    with pytest.raises(UsageError, match="copy a part to this machine"):
+        find_target("model.py:main", {}, data={"rows": "gs://bucket/rows.csv"})
 
 
 def test_a_mesh_with_a_default_is_a_parameter_like_others() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from prefect_tpu.infra.compiler.question import Target
 from prefect_tpu.infra.compiler.report import AxisPlace, Collective, Cost, Crosses, Memory, Step, Verdict
-from prefect_tpu.infra.compiler.wishes import Wish, broken, candidates, question, read_within
+from prefect_tpu.infra.compiler.wishes import Wish, broken, candidates, check_fit, first_of, question, read_within
 from prefect_tpu.infra.errors import UsageError
 
 TARGET = Target(kind="file", place="/model.py", function="main", work="/")
@@ -72,6 +72,20 @@ def test_what_the_compiler_cannot_be_asked_about_is_refused(accelerator: str, wh
 def test_a_question_has_the_wish_and_what_it_is_about() -> None:
     asked = question(wish(), "v6e-16", batch=32)
     assert asked.params == {"batch": 32, "width": 4}
+
+
+@pytest.mark.parametrize(("given", "slices", "first"), [(None, 1, 1), (64, 1, 4), (70, 1, 4), (8, 1, 1), (64, 2, 2)])
+def test_a_search_begins_with_what_was_given(given: int | None, slices: int, first: int) -> None:
+    params = {} if given is None else {"batch": given}
+    asked = Wish(target=TARGET, accelerators=("v6e-16",), slices=slices, params=params, fit="batch")
+    assert first_of(asked, "v6e-16") == first
+
+
+@pytest.mark.parametrize("given", [0, -8, 1.5, "64", True, None])
+def test_what_is_no_batch_is_refused(given: object) -> None:
+    with pytest.raises(UsageError, match="is no batch: give a whole number"):
+        check_fit("batch", {"batch": given})
+    check_fit("batch", {"batch": 64, "rate": given})
 
 
 def test_within() -> None:

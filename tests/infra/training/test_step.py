@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
 
 import prefect_tpu as tpu
+from prefect_tpu.infra.contract import Event, Scratch
+from prefect_tpu.infra.scratch import read_progress
 from prefect_tpu.infra.training import step
 
 
@@ -66,3 +72,27 @@ def test_its_first_call_is_caught(caught: list[Any]) -> None:
     with pytest.raises(Caught):
         tpu.step(doubled)(3, more=1)
     assert caught == [(doubled, (3,), {"more": 1})]
+
+
+def test_what_a_first_call_takes_is_told_and_is_no_time_of_a_step(
+    inside_job: Callable[..., Any], tmp_path: Path
+) -> None:
+    """An evaluation is called long after the first step, and compiled then."""
+    inside_job()
+    code = """
+import time
+import prefect_tpu as tpu
+
+evaluate = tpu.step(lambda: time.sleep(2.0))
+for step in range(26):
+    if step == 25:
+        evaluate()
+    tpu.report(step)
+"""
+    subprocess.run([sys.executable, "-P", "-c", code], timeout=60, check=True)
+    seen = read_progress(tmp_path / "scratch")
+    assert seen.step == 25 and seen.step_seconds is not None
+    assert seen.step_seconds < 0.05, "2 s of one of the last steps are 0.1 s of each"
+    lines = map(json.loads, (tmp_path / "scratch" / Scratch.EVENTS).read_text().splitlines())
+    (compiled,) = [line for line in lines if line["event"] == Event.COMPILED]
+    assert 2.0 <= compiled["seconds"] < 10.0
