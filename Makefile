@@ -85,7 +85,7 @@ test-long: $(STAMP) $(POD_STAMP) control-plane ## of prefect and cluster, what g
 	$(BIN)/pytest -q -m "long and cluster"
 
 test-compiler: $(STAMP) $(COMPILER_STAMP) ## every accelerator name, asked of Google's TPU compiler
-	PREFECT_TPU_COMPILER_PYTHON=$(CURDIR)/$(COMPILER_VENV)/bin/python $(BIN)/pytest -q -m compiler
+	PREFECT_TPU_COMPILER_PYTHON=$(CURDIR)/$(COMPILER_VENV)/bin/python $(BIN)/pytest -q $(SIDE_BY_SIDE) -m compiler
 
 test-frameworks: $(STAMP) $(FRAMEWORKS_STAMP) ## programs of PyTorch, Transformers, Accelerate, Hydra and tunix on local slices
 	PREFECT_TPU_FRAMEWORKS_VENV=$(CURDIR)/$(FRAMEWORKS_VENV) $(BIN)/pytest -q -m frameworks
