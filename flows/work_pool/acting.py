@@ -174,7 +174,7 @@ class Hands:
                 return False
             case.named = QUEUED
             why = "Its job is written down, and waits for a slice."
-            return self._has_moved(case, await self.transitions.name(case.id, QUEUED, why))
+            return self.has_moved(case, await self.transitions.name(case.id, QUEUED, why))
 
     def has_turn(self, case: Case) -> bool:
         """Whether this process drives the job, so that it moves the run and speaks for it."""
@@ -211,7 +211,7 @@ class Hands:
     async def _make(
         self, case: Case, wanted: Proposal, storage: Storage | None = None, due: HandedBack | None = None
     ) -> None:
-        is_made = self._has_moved(case, await self.transitions.make(case.id, wanted))
+        is_made = self.has_moved(case, await self.transitions.make(case.id, wanted))
         if isinstance(wanted, Crash) and storage is not None and wanted.of > case.told:
             case.told = wanted.of  # also where the server does not take the state now: the log is not filled with it
             cause = due.failure if due is not None else await _cause(storage, wanted.of)
@@ -222,7 +222,8 @@ class Hands:
         if not is_made:
             await self._look_at_run(case)  # it is not what it was taken for
 
-    def _has_moved(self, case: Case, state: State[Any] | None) -> bool:
+    def has_moved(self, case: Case, state: State[Any] | None) -> bool:
+        """Whether Prefect took it, which its case then knows. state: as it answered."""
         if state is not None:
             case.moved(state, time.monotonic())
         return state is not None

@@ -54,9 +54,7 @@ class Naming:
             case.saw(await hands.runs.read(case.id), time.monotonic())
             if is_pending(case.run) and case.run is not None and case.run.state_name != wanted.name:
                 case.named, case.named_at = wanted.name, time.monotonic()
-                moved = await hands.transitions.name(case.id, wanted.name, wanted.message)
-                if moved is not None:
-                    case.moved(moved, time.monotonic())
+                hands.has_moved(case, await hands.transitions.name(case.id, wanted.name, wanted.message))
         except httpx.HTTPError as exc:
             log.info("Flow run %s is not called %s yet: %s", case.id, wanted.name, exc)
             case.named = ""

@@ -66,7 +66,7 @@ class Runs:
             if first:
                 await anyio.sleep(REST_SECONDS)
             some = FlowRunFilter(id=FlowRunFilterId(any_=wanted[first : first + PAGE]))
-            found |= {run.id: run for run in await self._pages(some, None, most=PAGE)}
+            found |= {run.id: run for run in await self._page(some, None, FlowRunSort.ID_DESC, 0)}
         return found
 
     async def read(self, run: UUID) -> FlowRun | None:

@@ -37,15 +37,20 @@ def test_the_job_asks(inside_job: Callable[..., Any], monkeypatch: pytest.Monkey
     assert recorder(nobody) is not None
 
 
+def _said_at_its_end(code: str, folder: Path) -> str:
+    """What a program is told for whose window nothing comes; it trains to its end, and writes nothing."""
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", code],
+        env={"PREFECT_TPU_PROFILE": "skip=5"}, cwd=folder, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert done.stdout == "trained\n" and list(folder.iterdir()) == []
+    return done.stderr
+
+
 def test_a_window_that_never_begins_says_so(tmp_path: Path) -> None:
     """And the program goes on."""
     code = "import prefect_tpu\nfor step in range(4): prefect_tpu.report(step)\nprint('trained')"
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", code],
-        env={"PREFECT_TPU_PROFILE": "skip=5"}, cwd=tmp_path, capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert done.stdout == "trained\n" and list(tmp_path.iterdir()) == []
-    assert done.stderr == (
+    assert _said_at_its_end(code, tmp_path) == (
         "prefect-tpu: no profile is recorded on this host: its program ended with report 4, and skip=5,steps=5 records"
         " what follows report 5: use a smaller skip.\n"
     )
@@ -54,12 +59,7 @@ def test_a_window_that_never_begins_says_so(tmp_path: Path) -> None:
 def test_a_program_that_reports_nothing_is_told(tmp_path: Path) -> None:
     """Once, however often it joins; one that ends well before its window has another reason."""
     code = "import prefect_tpu\nfor _ in range(2): prefect_tpu.join()\nprint('trained')"
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", code],
-        env={"PREFECT_TPU_PROFILE": "skip=5"}, cwd=tmp_path, capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert done.stdout == "trained\n" and list(tmp_path.iterdir()) == []
-    assert done.stderr == (
+    assert _said_at_its_end(code, tmp_path) == (
         "prefect-tpu: no profile is recorded on this host: its program reported no step: call prefect_tpu.report(step)"
         " after each.\n"
     )
