@@ -66,7 +66,7 @@ check: $(STAMP) ## style, types, arrows; what the pre-commit hook runs
 	$(BIN)/pytest -q -m house_slow
 
 test: $(STAMP) $(POD_STAMP) ## the default tier, then slices and prefect
-	$(BIN)/pytest -q $(SIDE_BY_SIDE) -m "not frameworks and not compiler and not cluster and not work_pool and not machine and not house_slow and not long"
+	$(BIN)/pytest -q $(AGAIN) $(SIDE_BY_SIDE) -m "not frameworks and not compiler and not cluster and not work_pool and not machine and not house_slow and not long"
 
 test-default: $(STAMP) ## the default tier alone: seconds, no network
 	$(BIN)/pytest -q $(SIDE_BY_SIDE)
@@ -85,20 +85,20 @@ test-long: $(STAMP) $(POD_STAMP) control-plane ## of prefect and cluster, what g
 	$(BIN)/pytest -q -m "long and cluster"
 
 test-compiler: $(STAMP) $(COMPILER_STAMP) ## every accelerator name, asked of Google's TPU compiler
-	PREFECT_TPU_COMPILER_PYTHON=$(CURDIR)/$(COMPILER_VENV)/bin/python $(BIN)/pytest -q $(SIDE_BY_SIDE) -m compiler
+	PREFECT_TPU_COMPILER_PYTHON=$(CURDIR)/$(COMPILER_VENV)/bin/python $(BIN)/pytest -q $(AGAIN) $(SIDE_BY_SIDE) -m compiler
 
 test-frameworks: $(STAMP) $(FRAMEWORKS_STAMP) ## programs of PyTorch, Transformers, Accelerate, Hydra and tunix on local slices
-	PREFECT_TPU_FRAMEWORKS_VENV=$(CURDIR)/$(FRAMEWORKS_VENV) $(BIN)/pytest -q -m frameworks
+	PREFECT_TPU_FRAMEWORKS_VENV=$(CURDIR)/$(FRAMEWORKS_VENV) $(BIN)/pytest -q $(AGAIN) -m frameworks
 
 test-machine: $(STAMP) ## programs of this machine: Chromium, buildah, a registry; root's Debian gets those that it lacks
 	@.ci/install-programs $(MACHINE_NEEDS)
-	$(BIN)/pytest -q -m machine
+	$(BIN)/pytest -q $(AGAIN) -m machine
 
 control-plane: ## builds Kubernetes, JobSet and Kueue for test-cluster, once; needs Go
 	@$(or $(PYTHON),python3) tests/cluster/control_plane/build.py
 
 test-cluster: $(STAMP) $(POD_STAMP) control-plane ## a real Kubernetes control plane on this machine
-	$(BIN)/pytest -q -m "cluster and not long"
+	$(BIN)/pytest -q $(AGAIN) -m "cluster and not long"
 
 test-work-pool: $(STAMP) $(POD_STAMP) $(FLOW_STAMP) $(NEIGHBOUR_STAMP) control-plane ## flows on slices: both, with PostgreSQL and SQLite. DATABASES=sqlite plays all stories there
 	DATABASES=$(DATABASES) $(BIN)/pytest -q -m work_pool

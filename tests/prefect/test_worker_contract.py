@@ -291,7 +291,7 @@ def test_a_run_whose_deployment_is_gone_is_cancelled_and_takes_no_place(ours: Po
 
 
 @pytest.mark.filterwarnings("ignore:Ad-hoc flow submission:FutureWarning")  # Prefect says so of each
-@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # of a client that Prefect opens for it and leaves
+@pytest.mark.leaves_connections  # of a client that Prefect opens for it
 def test_a_flow_that_python_submits_is_found_and_can_be_cancelled(ours: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     """By `worker.submit(flow)`. Prefect stores the place of no such run, so each sort of worker has to."""
     launcher = {"upload": [sys.executable], "execution": ["python"]}
