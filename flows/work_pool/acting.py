@@ -32,7 +32,7 @@ from prefect_tpu.flows.work_pool.job_reading import JobRead, JobReader
 from prefect_tpu.flows.work_pool.kept_secret import forget_secret
 from prefect_tpu.flows.work_pool.run_ends import end_of
 from prefect_tpu.flows.work_pool.run_reading import Runs, run_facts
-from prefect_tpu.flows.work_pool.transitions import QUEUED, Transitions
+from prefect_tpu.flows.work_pool.transitions import SUBMITTED, Transitions
 from prefect_tpu.flows.work_pool.voice import Voice
 from prefect_tpu.infra.errors import Failure
 from prefect_tpu.infra.launcher import history
@@ -154,7 +154,7 @@ class Hands:
 
     async def _drive(self, case: Case, action: Drive, read: JobRead) -> None:
         """The run is named first: one that is called so was driven since it was handed out."""
-        if action.names and not await self._name_queued(case):
+        if action.names and not await self._name_submitted(case):
             case.due = time.monotonic() + ANOTHER_SECONDS
             return
         assert case.run is not None or read.facts.is_stop_asked, "a job without a run is driven to its end alone"
@@ -168,13 +168,13 @@ class Hands:
         case.due = time.monotonic() + CALM_SECONDS
         self.started(case, self.fleet.start(case.folder, case.voice, hands_back=True, after=action.after))
 
-    async def _name_queued(self, case: Case) -> bool:
+    async def _name_submitted(self, case: Case) -> bool:
         async with self.fleet.hold(case.folder) as storage:
             if storage is None:
                 return False
-            case.named = QUEUED
+            case.named = SUBMITTED
             why = "Its job is written down, and waits for a slice."
-            return self.has_moved(case, await self.transitions.name(case.id, QUEUED, why))
+            return self.has_moved(case, await self.transitions.name(case.id, SUBMITTED, why))
 
     def has_turn(self, case: Case) -> bool:
         """Whether this process drives the job, so that it moves the run and speaks for it."""

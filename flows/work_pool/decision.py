@@ -40,7 +40,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drive:
-    """Drive the job; attempts up to `after` are dealt with. `names`: the run is to be seen queued first."""
+    """Drive the job; attempts up to `after` are dealt with. `names`: the run is to be seen submitted first."""
 
     after: int
     names: bool = False

@@ -16,7 +16,7 @@ from prefect.states import AwaitingRetry, Cancelled, Crashed, Pending
 from prefect_tpu.flows.work_pool.decision import Cancel, Crash, Proposal, Requeue, Resume
 
 log = logging.getLogger(__name__)
-QUEUED = "Queued"
+SUBMITTED = "Submitted"  # no wait's name: Prefect takes none twice, and the reason of the first wait would be lost
 
 
 class Transitions:
@@ -61,4 +61,4 @@ def state_of(proposal: Proposal, now: datetime.datetime) -> State[Any]:
         case Requeue(seconds=seconds, message=message):
             return AwaitingRetry(scheduled_time=now + datetime.timedelta(seconds=seconds), message=message)
         case Resume():
-            return Pending(name=QUEUED, message="Its next start is due.")
+            return Pending(name=SUBMITTED, message="Its next start is due.")

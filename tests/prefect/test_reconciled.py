@@ -70,7 +70,7 @@ def test_a_slice_that_is_taken_away_comes_again_and_its_run_goes_on(
 
 def test_it_is_said_what_a_run_waits_for(pool: SliceWorkerPool, runs: dict[str, Run]) -> None:
     names = [name for type, name, _ in pool.states(runs[PREEMPTED]) if type == "PENDING"]
-    assert names[:1] == ["Pending"] and "Queued" in names and "Starting" in names
+    assert names[:1] == ["Pending"] and "Submitted" in names and "Starting" in names
 
 
 def test_of_a_slice_is_told_by_events(pool: SliceWorkerPool, runs: dict[str, Run]) -> None:

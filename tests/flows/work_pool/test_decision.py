@@ -65,7 +65,7 @@ def late(type: StateType, **more: object) -> RunFacts:
 
 S = StateType
 AGAIN = Requeue(seconds=5.0, message="Submitted again: nothing came of submission 1.")
-QUEUED = replace(run(S.PENDING), name="Queued")
+SUBMITTED = replace(run(S.PENDING), name="Submitted")
 AD_HOC = {"has_deployment": False}
 
 
@@ -97,10 +97,10 @@ AD_HOC = {"has_deployment": False}
         (late(S.CANCELLING), UNKNOWN, Leave),
         # It waits for its slice, runs, or was lost.
         (run(S.PENDING), NEW, Drive(after=0, names=True)),
-        (QUEUED, NEW, Drive(after=0)),
-        (QUEUED, DRIVEN, Leave),
-        (QUEUED, OTHERS, Leave),
-        (QUEUED, LOST_ONE, Drive(after=2)),
+        (SUBMITTED, NEW, Drive(after=0)),
+        (SUBMITTED, DRIVEN, Leave),
+        (SUBMITTED, OTHERS, Leave),
+        (SUBMITTED, LOST_ONE, Drive(after=2)),
         (run(S.PENDING), LOST_ONE, Drive(after=2, names=True)),
         (run(S.RUNNING), LIVE, Drive(after=1)),
         (run(S.RUNNING), DRIVEN, Leave),
@@ -159,7 +159,7 @@ AD_HOC = {"has_deployment": False}
         (late(S.FAILED), OTHERS, Stop(reason="its flow run has ended")),
         (run(S.COMPLETED), LOST_ONE, Stop(reason="its flow run has ended")),
         # The job has its end.
-        (QUEUED, FAILED, Crash(message=crashed(BROKE), of=2)),
+        (SUBMITTED, FAILED, Crash(message=crashed(BROKE), of=2)),
         (run(S.RUNNING), FAILED, Crash(message=crashed(BROKE), of=2)),
         (run(S.PAUSED), FAILED, Crash(message=crashed(BROKE), of=2)),
         (run(S.RUNNING), SUCCEEDED, Crash),
@@ -189,7 +189,7 @@ def test_a_submission_is_repeated_later_each_time_and_not_for_ever() -> None:
 runs = st.builds(
     RunFacts,
     type=st.none() | st.sampled_from(StateType),
-    name=st.sampled_from(["Pending", "Submitting", "Queued", "Running", "AwaitingRetry", "Crashed"]),
+    name=st.sampled_from(["Pending", "Submitting", "Submitted", "Queued", "Running", "AwaitingRetry", "Crashed"]),
     message=st.sampled_from(["", "by hand", crashed(LOST)]),
     seconds=st.sampled_from([0.0, UPLOAD_SECONDS]),
     due_in=st.sampled_from([0.0, 5.0]),
