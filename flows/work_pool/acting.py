@@ -32,6 +32,7 @@ from prefect_tpu.flows.work_pool.job_reading import JobRead, JobReader
 from prefect_tpu.flows.work_pool.kept_secret import forget_secret
 from prefect_tpu.flows.work_pool.run_ends import end_of
 from prefect_tpu.flows.work_pool.run_reading import Runs, run_facts
+from prefect_tpu.flows.work_pool.tables import Tables
 from prefect_tpu.flows.work_pool.transitions import SUBMITTED, Transitions
 from prefect_tpu.flows.work_pool.voice import Voice
 from prefect_tpu.infra.errors import Failure
@@ -58,6 +59,7 @@ class Hands:
 
     runs: Runs
     transitions: Transitions
+    tables: Tables
     fleet: Fleet
     pool: WorkPool
     started: Callable[[Case, FleetDrive], None]
@@ -130,6 +132,8 @@ class Hands:
             case.due = time.monotonic() + ANOTHER_SECONDS
         elif (end := end_of(_of_job(case.run, case.folder), read.facts, _now())) is not None:
             self._events(case).send(end)
+            assert case.run is not None, "without a run there is no end of one"
+            await self.tables.leave(case.run, self._storage(case))
         return is_clear
 
     async def _is_cleared_up(self, case: Case, read: JobRead) -> bool:

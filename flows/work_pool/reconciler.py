@@ -27,6 +27,7 @@ from prefect_tpu.flows.work_pool.orphans import Orphans
 from prefect_tpu.flows.work_pool.outputs import Found, Outputs, is_folder
 from prefect_tpu.flows.work_pool.run_reading import Runs
 from prefect_tpu.flows.work_pool.slots import TICK_SECONDS, Slots
+from prefect_tpu.flows.work_pool.tables import Tables
 from prefect_tpu.flows.work_pool.transitions import Transitions
 from prefect_tpu.infra.errors import PrefectTpuError
 from prefect_tpu.infra.job import name_from_run
@@ -61,6 +62,7 @@ class Reconciler:
         self._hands = Hands(
             runs=self._runs,
             transitions=transitions,
+            tables=Tables(client),
             fleet=fleet,
             pool=pool,
             started=self._started,

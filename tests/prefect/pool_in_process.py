@@ -23,6 +23,7 @@ from scripted import Scripted
 from prefect_tpu.flows.work_pool.acting import Hands
 from prefect_tpu.flows.work_pool.reconciler import Reconciler
 from prefect_tpu.flows.work_pool.run_reading import Runs
+from prefect_tpu.flows.work_pool.tables import Tables
 from prefect_tpu.flows.work_pool.transitions import Transitions
 from prefect_tpu.flows.work_pool.worker import TpuSliceWorker
 from prefect_tpu.infra import layout
@@ -194,6 +195,7 @@ class Scene:
             yield Hands(
                 runs=Runs(self.client, self.pool.id),
                 transitions=Transitions(self.client),
+                tables=Tables(self.client),
                 fleet=fleet,
                 pool=self.pool,
                 started=lambda case, drive: None,

@@ -15,14 +15,17 @@ from uuid import UUID
 import anyio
 import pytest
 from pool_in_process import LOOK_SECONDS, PATIENCE, Job, Scene, Slices, Story, begun, ended, play_story, taken, until
+from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId
 from prefect.client.schemas.objects import FlowRun
 from prefect.states import Cancelled, Cancelling, Completed, Crashed, Failed, Pending, Running
 from prefect_server import Server, wait_for
 from slice_events_told import named, told_of_run
 
 from prefect_tpu.flows.work_pool.cases import Case
+from prefect_tpu.flows.work_pool.tables import Tables
 from prefect_tpu.flows.work_pool.words import crashed
 from prefect_tpu.infra import layout
+from prefect_tpu.infra.contract import write_json
 from prefect_tpu.infra.errors import FailureKind
 from prefect_tpu.infra.job import AttemptSummary
 from prefect_tpu.infra.launcher import history
@@ -66,6 +69,33 @@ def test_a_run_whose_slice_is_lost_crashes_is_handed_out_again_and_goes_on(play:
             "Pending", "Submitted", "Starting", "Running", "Completed",
         ], names  # fmt: skip
         assert (await scene.client.read_flow_run(run.id)).run_count == 2
+
+    play(story)
+
+
+async def tables(scene: Scene, run: FlowRun) -> list[str]:
+    wanted = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[run.id]))
+    return [str(found.data) for found in await scene.client.read_artifacts(artifact_filter=wanted)]
+
+
+def test_an_ended_run_has_one_table_of_its_slices_however_many_workers_see_it(play: Play) -> None:
+    async def story(scene: Scene) -> None:
+        async with scene.worker(1):
+            run, job = await begun(scene)
+            job.slices.show(taken(1))
+            await scene.until(run, "AwaitingRetry")
+            await scene.say(run, Pending())
+            await completes(scene, run, job)
+            with anyio.fail_after(PATIENCE):
+                while not await tables(scene, run):
+                    await anyio.sleep(LOOK_SECONDS)
+        result, now = await job.until_over(), await scene.client.read_flow_run(run.id)
+        await Tables(scene.client).leave(now, job.storage)  # as the next worker does
+        (table,) = await tables(scene, run)
+        assert [name in table for name in ("| 1 | v6e-8 | preempted |", "| 2 | v6e-8 | succeeded |")] == [True, True]
+        job.storage.put(layout.RESULT, write_json(replace(result, state="failed").to_json()))  # of another round
+        await Tables(scene.client).leave(now, job.storage)
+        assert len(await tables(scene, run)) == 2
 
     play(story)
 
