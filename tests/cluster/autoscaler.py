@@ -15,10 +15,11 @@ def looks_at(api: Api) -> Callable[[Object], bool]:
 
 def _unplaced(api: Api) -> list[Object]:
     pods = api.get("/api/v1/pods", fieldSelector="spec.nodeName=,status.phase=Pending")["items"]
-    return [pod for pod in pods if _is_given_up(pod)]
+    return [pod for pod in pods if is_given_up(pod)]
 
 
-def _is_given_up(pod: Object) -> bool:
+def is_given_up(pod: Object) -> bool:
+    """Whether no node takes it now."""
     conditions = pod["status"].get("conditions", [])
     return any(one["type"] == "PodScheduled" and one.get("reason") == "Unschedulable" for one in conditions)
 

@@ -53,6 +53,23 @@ def jobset(name: str, pool: str, hosts: int, *command: str, chips: int = 4) -> O
     }
 
 
+def failed_scale_up(pod: Object, message: str) -> Object:
+    """An event, as Google's autoscaler says it of a pod that no node takes."""
+    metadata = pod["metadata"]
+    now = metadata["creationTimestamp"]
+    about = {"kind": "Pod", "apiVersion": "v1", **{key: metadata[key] for key in ("name", "namespace", "uid")}}
+    return {
+        "metadata": {"name": f"{metadata['name']}.scaling", "namespace": metadata["namespace"]},
+        "involvedObject": about,
+        "type": "Warning",
+        "reason": "FailedScaleUp",
+        "message": message,
+        "source": {"component": "cluster-autoscaler"},
+        "firstTimestamp": now,
+        "lastTimestamp": now,
+    }
+
+
 class Namespace:
     """The pods and JobSets of one namespace.
 

@@ -9,6 +9,7 @@ import pytest
 from cluster import Cluster
 from control_plane import Object
 from driven import Driving, prepared
+from objects import failed_scale_up
 
 from prefect_tpu.infra.gcp.placement import ZONE
 from prefect_tpu.infra.pods import PodSettings
@@ -51,7 +52,7 @@ def test_a_zone_without_machines_gives_its_turn_to_the_next(
     )
     driving = Driving(prepared(request))
     leader = until(lambda: _unscheduled(cluster, namespace), "a pod that no node takes")
-    cluster.api.post(f"/api/v1/namespaces/{namespace}/events", _failed_scale_up(leader))
+    cluster.api.post(f"/api/v1/namespaces/{namespace}/events", failed_scale_up(leader, STOCKOUT))
     result = driving.result()
     assert [(one.outcome, one.zone) for one in result.attempts] == [("no_capacity", DRY), ("succeeded", OPEN)]
     first, second = result.attempts
@@ -66,20 +67,3 @@ def _unscheduled(cluster: Cluster, namespace: str) -> Object | None:
             assert pod["spec"]["nodeSelector"][ZONE] == DRY
             return dict(pod)
     return None
-
-
-def _failed_scale_up(pod: Object) -> Object:
-    """As Google's autoscaler says it of a pod."""
-    metadata = pod["metadata"]
-    now = metadata["creationTimestamp"]
-    about = {"kind": "Pod", "apiVersion": "v1", **{key: metadata[key] for key in ("name", "namespace", "uid")}}
-    return {
-        "metadata": {"name": f"{metadata['name']}.scaling", "namespace": metadata["namespace"]},
-        "involvedObject": about,
-        "type": "Warning",
-        "reason": "FailedScaleUp",
-        "message": STOCKOUT,
-        "source": {"component": "cluster-autoscaler"},
-        "firstTimestamp": now,
-        "lastTimestamp": now,
-    }
