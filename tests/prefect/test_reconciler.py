@@ -182,7 +182,16 @@ def test_an_end_that_the_engine_never_told_is_a_crash(play: Play) -> None:
     play(story)
 
 
-@pytest.mark.parametrize("how", [Cancelling(), Cancelled(), Failed(), Crashed(message="by hand")], ids=lambda s: s.name)
+@pytest.mark.parametrize(
+    "how",
+    [
+        Cancelling(),
+        Cancelled(),
+        pytest.param(Failed(), marks=pytest.mark.long),
+        pytest.param(Crashed(message="by hand"), marks=pytest.mark.long),
+    ],
+    ids=lambda state: state.name,
+)
 def test_what_is_no_longer_wanted_is_stopped(play: Play, how: object) -> None:
     async def story(scene: Scene) -> None:
         async with scene.worker():
