@@ -132,20 +132,24 @@ class Hands:
             case.due = time.monotonic() + ANOTHER_SECONDS
         elif (end := end_of(_of_job(case.run, case.folder), read.facts, _now())) is not None:
             self._events(case).send(end)
-            assert case.run is not None, "without a run there is no end of one"
-            await self.tables.leave(case.run, self._storage(case))
         return is_clear
 
     async def _is_cleared_up(self, case: Case, read: JobRead) -> bool:
-        """The secrets of a job that is over go, unless its run is begun again. False where it is to be tried again."""
+        """The secrets of a job that is over go, unless its run is begun again. False where it is to be tried again.
+
+        Its table comes first: while there are secrets, whoever comes after a killed worker finds the job.
+        """
         if read.job is None or read.facts.phase is not JobPhase.OVER:
             return True
         async with self.fleet.hold(case.folder) as storage:
-            if storage is None or (await self._read_anew(case)).facts.phase is not JobPhase.OVER:
+            if storage is None or (anew := await self._read_anew(case)).facts.phase is not JobPhase.OVER:
                 return False
             await self._look_at_run(case)
             if not self._facts(case, case.run).is_over:
                 return False
+            run = _of_job(case.run, case.folder)
+            if run is not None and end_of(run, anew.facts, _now()) is not None:
+                await self.tables.leave(run, storage)
             await forget_secret(storage, read.job)
             return True
 

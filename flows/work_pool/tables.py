@@ -13,6 +13,7 @@ from prefect.client.schemas.objects import FlowRun
 from prefect.client.schemas.sorting import ArtifactSort
 from prefect.exceptions import PrefectException
 
+from prefect_tpu.flows.work_pool.busy_server import asked
 from prefect_tpu.infra.errors import PrefectTpuError
 from prefect_tpu.infra.launcher import history
 from prefect_tpu.infra.storage import Storage
@@ -23,7 +24,10 @@ OF_SLICES = "These are the run's slices; how its flow ended is said by the run's
 
 
 class Tables:
-    """Leaves them with a Prefect server. Never raises for what a server or an output says: the run has its end."""
+    """Leaves them with a Prefect server. Never raises for what a server or an output says: the run has its end.
+
+    Only whoever holds the job's lease leaves its table, so that nobody else does meanwhile.
+    """
 
     def __init__(self, client: PrefectClient) -> None:
         self._client = client
@@ -35,7 +39,7 @@ class Tables:
             if result is None:
                 return
             text = f"{OF_SLICES}\n\n{await anyio.to_thread.run_sync(markdown, result, None)}"
-            await self._put(run, f"attempts-{result.job}", text)
+            await asked(lambda: self._put(run, f"attempts-{result.job}", text))
         except (PrefectTpuError, OSError, httpx.HTTPError, PrefectException) as exc:
             log.info("The table of attempts of flow run %s could not be shown: %s", run.id, exc)
 

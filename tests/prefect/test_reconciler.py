@@ -80,7 +80,7 @@ async def tables(scene: Scene, run: FlowRun) -> list[str]:
 
 def test_an_ended_run_has_one_table_of_its_slices_however_many_workers_see_it(play: Play) -> None:
     async def story(scene: Scene) -> None:
-        async with scene.worker(1):
+        async with scene.worker(1), scene.worker(2):
             run, job = await begun(scene)
             job.slices.show(taken(1))
             await scene.until(run, "AwaitingRetry")
@@ -90,7 +90,7 @@ def test_an_ended_run_has_one_table_of_its_slices_however_many_workers_see_it(pl
                 while not await tables(scene, run):
                     await anyio.sleep(LOOK_SECONDS)
         result, now = await job.until_over(), await scene.client.read_flow_run(run.id)
-        await Tables(scene.client).leave(now, job.storage)  # as the next worker does
+        await Tables(scene.client).leave(now, job.storage)  # as one that comes later does
         (table,) = await tables(scene, run)
         assert [name in table for name in ("| 1 | v6e-8 | preempted |", "| 2 | v6e-8 | succeeded |")] == [True, True]
         job.storage.put(layout.RESULT, write_json(replace(result, state="failed").to_json()))  # of another round
