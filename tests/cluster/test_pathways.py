@@ -11,7 +11,6 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import aclosing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ import pytest
 from cluster import Cluster
 from driven import Driving, Prepared, prepared
 from objects import Namespace
+from played_pathways import IMAGES, add_pathways
 
 from prefect_tpu.infra.backends import open_backend
 from prefect_tpu.infra.backends.base import Attempt, Held
@@ -32,8 +32,6 @@ from prefect_tpu.infra.state import HostPhase, Observation, Offer
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(600)]
 
 PROGRAM = Path(__file__).parents[1] / "programs" / "on_pathways.py"
-PLAYER = Path(__file__).parent / "pathways" / "player.py"
-SERVER, PROXY = "us-docker.pkg.dev/tests/pathways/server:1", "us-docker.pkg.dev/tests/pathways/proxy_server:1"
 REHEARSED = {"JAX_PLATFORMS": "cpu"}  # all devices are there, and none of them is a chip
 
 
@@ -41,10 +39,7 @@ REHEARSED = {"JAX_PLATFORMS": "cpu"}  # all devices are there, and none of them 
 def output(cluster: Cluster, namespace: str, machine: Any, monkeypatch: pytest.MonkeyPatch) -> str:
     """A folder that pods mount as a bucket; and the images of Pathways can be pulled."""
     monkeypatch.setenv("KUBECONFIG", str(cluster.kubeconfig))
-    python = cluster.kubelet.images.pull("pod-python", "Always")
-    for name, words in ((SERVER, "server"), (PROXY, "proxy")):
-        image = replace(python, folders=(*python.folders, PLAYER.parent), entrypoint=("python", str(PLAYER), words))
-        cluster.kubelet.images.add(name, image)
+    add_pathways(cluster, "pod-python")
     machine.output.symlink_to(cluster.kubelet.bucket(namespace))
     return str(machine.output / "jobs")
 
@@ -52,7 +47,7 @@ def output(cluster: Cluster, namespace: str, machine: Any, monkeypatch: pytest.M
 @pytest.fixture
 def job(namespace: str, output: str, machine: Any) -> Iterator[Callable[..., Prepared]]:
     def make(accelerator: str, *, slices: int = 1, params: dict[str, Any], **pathways: Any) -> Prepared:
-        images = {"server_image": SERVER, "proxy_image": PROXY, "scratch": f"gs://{namespace}/pathways"}
+        images = {**IMAGES, "scratch": f"gs://{namespace}/pathways"}
         pods = PodSettings(
             image="pod-python",
             python="python",

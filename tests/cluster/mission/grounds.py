@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
 from cluster import Cluster
 from control_plane import ApiError
+from played_pathways import IMAGES, add_pathways
 from queues import KUEUE, QUEUE, make_queue
 from world import NAMESPACE, World
 
 FIRST_MACHINE, FIRST_CHIPS = "ct6e-standard-4t", "v6e-16:spot"
 POOL_LABEL, CHIPS_LABEL = "cloud.google.com/gke-nodepool", "cloud.google.com/gke-tpu-accelerator"
-PLAYER = Path(__file__).resolve().parents[1] / "pathways" / "player.py"  # in place of Google's two programs
-SERVER, PROXY = "us-docker.pkg.dev/tests/pathways/server:1", "us-docker.pkg.dev/tests/pathways/proxy_server:1"
 
 
 class Ground(Protocol):
@@ -129,14 +127,10 @@ class Queued(There):
 class OnPathways(There):
     """One program drives all chips; a program of the tests plays Google's two, and insists on what is known of them."""
 
-    WISHES: ClassVar = {"pathways": {"server_image": SERVER, "proxy_image": PROXY}}
+    WISHES: ClassVar = {"pathways": IMAGES}
 
     def prepare(self, world: World) -> None:
-        images = world.cluster.kubelet.images
-        python = images.pull("pod-python", "IfNotPresent")
-        for name, words in ((SERVER, "server"), (PROXY, "proxy")):
-            entrypoint = ("python", str(PLAYER), words)
-            images.add(name, replace(python, folders=(*python.folders, PLAYER.parent), entrypoint=entrypoint))
+        add_pathways(world.cluster, "pod-python")
         self.give_again(world)
 
 

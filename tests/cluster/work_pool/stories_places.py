@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from autoscaler import is_given_up
 from objects import failed_scale_up
+from played_pathways import IMAGES, add_pathways
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect_server import wait_for
 from rights import HOST
 from scenes import CHIPS, HOSTS, Played, Scene, Story, played
-from slice_pool import IMAGE, Stage, slice_pool
+from slice_pool import IMAGE, slice_pool
 from slice_runs import PATIENCE, SliceRun
 
 from prefect_tpu.blocks import GKECluster
@@ -21,11 +20,6 @@ from prefect_tpu.flows.work_pool.template import Template
 DRY, PATHWAYS_CHIPS = "v5p-32:spot", "v6e-16:spot"
 STOCKOUT = "Node scale up in zones us-east5-a associated with this pod failed: GCE out of resources."
 REPLICATED = "jobset.sigs.k8s.io/replicatedjob-name"
-PLAYER = Path(__file__).parents[1] / "pathways" / "player.py"  # in place of Google's two programs
-IMAGES = {
-    "server_image": "us-docker.pkg.dev/tests/flows/server:1",
-    "proxy_image": "us-docker.pkg.dev/tests/flows/proxy:1",
-}
 CONTEXT = "test"  # of the kubeconfig that workers have
 OF_TEAM = ("image", "namespace", "service_account", "output")
 
@@ -47,21 +41,13 @@ def _given_up(run: SliceRun) -> dict[str, Any] | None:
 
 def on_pathways(scene: Scene) -> Played:
     """The flow's own process drives all chips, beside Google's two programs."""
-    _play_pathways(scene.pool.stage)
+    add_pathways(scene.cluster, IMAGE)
     scene.add_slice(PATHWAYS_CHIPS)
     run = scene.start("once", {"backend": "pathways", "accelerator": PATHWAYS_CHIPS, "pathways": IMAGES})
     run.wait_until_up(1, 1)
     assert {pod["metadata"]["labels"][REPLICATED] for pod in run.pods()} == {"pathways-head", "worker"}
     run.let_go_on()
     return played(run, scene.pool)
-
-
-def _play_pathways(stage: Stage) -> None:
-    images = stage.cluster.kubelet.images
-    python = images.pull(IMAGE, "IfNotPresent")
-    for name, words in ((IMAGES["server_image"], "server"), (IMAGES["proxy_image"], "proxy")):
-        entrypoint = ("python", str(PLAYER), words)
-        images.add(name, replace(python, folders=(*python.folders, PLAYER.parent), entrypoint=entrypoint))
 
 
 def in_a_saved_cluster(scene: Scene) -> Played:
